@@ -38,6 +38,10 @@ from drlib.model import Segment
 EXAMPLES: Final = 20
 MAX_RANGES: Final = 1000
 MAX_PARTITIONS: Final = 40  # in the figure
+APPEND_TIME: Final = (
+    "the mirror topic has message.timestamp.type=LogAppendTime: each record has the time at which it was mirrored, so that one "
+    "that was copied twice looks like two"
+)
 _BEYOND: Final = 2**62
 _COLUMNS: Final = ("partition", "id", "timestamp", "cause", "source", "target", "first")
 Segments = Mapping[int, Sequence[Segment]]
@@ -72,6 +76,7 @@ def find_duplicates(
             None if source is None or pinned_source is None else read_range(spark, source, pinned_source),
             source_start=pinned_source.start if pinned_source else {},
             source_compacted=pinned_source.compacted if pinned_source else False,
+            append_time=pinned_target.append_time,
             segments=segments,
             rereads=rereads,
             allowed=allowed,
@@ -86,6 +91,7 @@ def duplicates_in(
     *,
     source_start: Mapping[int, int] | None = None,
     source_compacted: bool = False,
+    append_time: bool = False,
     segments: Segments | None = None,
     rereads: Sequence[Reread] = (),
     allowed: Collection[Cause] = (),
@@ -93,9 +99,9 @@ def duplicates_in(
 ) -> DuplicateReport:
     """The duplicates of `right`, the mirror topic, given `left`, its source; both have `read_topic`'s columns.
 
-    `segments` by partition are those of the replicator's offset map. `rereads` are added as cause failover. Causes in `allowed`
-    do not fail the search, nor do as many as were `planted`. Raises Spark's own errors, except those of reading: they give
-    verdict `unknown`.
+    `append_time`: the mirror topic has LogAppendTime. `segments` by partition are those of the replicator's offset map.
+    `rereads` are added as cause failover. Causes in `allowed` do not fail the search, nor do as many as were `planted`. Raises
+    Spark's own errors, except those of reading: they give verdict `unknown`.
     """
     grouped = group_contents(left, right).persist(StorageLevel.MEMORY_AND_DISK)
     try:
@@ -105,6 +111,7 @@ def duplicates_in(
             left is not None,
             source_start or {},
             source_compacted,
+            append_time,
             segments,
             rereads,
             allowed,
@@ -125,6 +132,7 @@ def _search(
     has_source: bool,
     source_start: Mapping[int, int],
     source_compacted: bool,
+    append_time: bool,
     segments: Segments | None,
     rereads: Sequence[Reread],
     allowed: Collection[Cause],
@@ -151,6 +159,8 @@ def _search(
             doubts.append("the source was not read, so no cause is known")
         if targets == 0:
             doubts.append("the mirror topic holds no record")
+        if append_time:
+            doubts.append(APPEND_TIME)
         verdict, reasons = judge(counts, doubts, allowed, planted)
         return DuplicateReport(
             topic=topic,
@@ -167,6 +177,7 @@ def _search(
             heat=_heat(duplicates, per_partition, step) if rows else (),
             step_ms=step,
             rereads=tuple(rereads),
+            compared=targets > 0 and not append_time,
         )
     finally:
         duplicates.unpersist()

@@ -79,8 +79,9 @@ class Reread(RereadRange):
 class DuplicateReport:
     """Duplicates of a mirror topic, or of a topic alone. Counts are records and None where nothing could be read.
 
-    `exact`: copies were attributed by the replicator's own offset map, not by counting equal records. `step_ms`: the time a
-    cell of `heat` spans. `skip` and `examples` are bounded; `skip_ranges` counts all ranges.
+    `compared`: could a duplicate have been found? `exact`: copies were attributed by the replicator's own offset map, not by
+    counting equal records. `step_ms`: the time a cell of `heat` spans. `skip` and `examples` are bounded; `skip_ranges` counts
+    all ranges.
     """
 
     topic: str
@@ -97,6 +98,7 @@ class DuplicateReport:
     heat: tuple[Heat, ...] = ()
     step_ms: int = 0
     rereads: tuple[Reread, ...] = ()
+    compared: bool = True
 
     @property
     def total(self) -> int | None:

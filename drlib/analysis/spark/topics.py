@@ -46,7 +46,8 @@ class TopicRange:
     """By partition: the first offset to read, the end offset, and the log start offset when it was pinned.
 
     `undecided`: offsets at or after `end` that belong to open transactions, where there are any. `compacted`: the log cleaner
-    may remove records in between; a tombstone stays for `delete_retention_ms` at least. `parts`: of each partition only records
+    may remove records in between; a tombstone stays for `delete_retention_ms` at least. `append_time`: brokers give each record
+    a time of its own. `parts`: of each partition only records
     in these (first, end) are read, ascending ones; None: all.
     """
 
@@ -59,6 +60,7 @@ class TopicRange:
     delete_retention_ms: int = DAY_MS
     undecided: Mapping[int, int] = field(default_factory=dict)
     parts: Mapping[int, tuple[tuple[int, int], ...]] | None = None
+    append_time: bool = False
 
     @property
     def offsets(self) -> int:
@@ -108,6 +110,7 @@ def pin_range(where: ClusterRef, topic: str, *, read_committed: bool = True) -> 
         compacted="compact" in config.get("cleanup.policy", ""),
         delete_retention_ms=int(config.get("delete.retention.ms") or DAY_MS),
         undecided={at.partition: ends[at] - offset for at, offset in stable.items() if ends[at] > offset},
+        append_time=config.get("message.timestamp.type") == "LogAppendTime",
     )
 
 

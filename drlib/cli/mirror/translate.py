@@ -215,7 +215,8 @@ def _json_row(item: GroupTranslation) -> dict[str, object]:
         "kind": item.translation.kind.value,
         "records": item.translation.records,
         "as_of_ms": item.as_of_ms,
-        **({} if item.both_maps is None else {"both_maps": item.both_maps, "why": item.why}),
+        **({} if item.both_maps is None else {"both_maps": item.both_maps}),
+        **({"why": item.why} if item.why or item.both_maps is not None else {}),
     }
 
 

@@ -376,6 +376,7 @@ class Surveyor:
         """The groups, or why they are unknown, which is not the same as no group; and why those of shared topics are."""
         whole = source is not None and not source.silent
         shared = SharedFound({})
+        ids = {} if source is None else {name: each.topic_id for name, each in source.metadata.topics.items()}
         try:
             positions = await in_daemon(partial(self._positions, whole))
         except CLUSTER_ERRORS as error:
@@ -388,7 +389,9 @@ class Surveyor:
             translation = (
                 shared.at((group, partition))
                 if self._shared.includes(partition.topic)
-                else maps.forward(group, partition, position.offset, there=position.there)
+                else maps.forward(
+                    group, partition, position.offset, there=position.there, topic_id=ids.get(partition.topic)
+                )
             )
             if translation is None:
                 continue

@@ -15,7 +15,8 @@ import contextlib
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from drlib.config.flow_settings import FlowSettings
 from drlib.errors import DrlibError
@@ -101,19 +102,21 @@ class GroupCommits:
         wanted: Mapping[TopicPartition, TranslatedPosition],
         committed: Mapping[TopicPartition, CommittedOffset] | DrlibError,
         ends: Mapping[TopicPartition, int],
+        topics: Collection[str],
     ) -> None:
-        """Decide on one group and write its offsets. Blocks."""
+        """Decide on one group and write its offsets. `topics`: all that are written here. Blocks."""
         if isinstance(state, DrlibError) or isinstance(committed, DrlibError):
             self.report_refusal(group, state if isinstance(state, DrlibError) else committed)
             return
         before = self._memory.get(group)
-        decision = decide(state, wanted, _offsets(committed), ends, before, may_lower=self._may_lower)
+        decided = partial(decide, may_lower=self._may_lower, ours=topics.__contains__)
+        decision = decided(state, wanted, _offsets(committed), ends, before)
         if decision.writes:
             newest = cluster.committed([group])[group]  # just before writing: a consumer may have committed meanwhile
             if isinstance(newest, DrlibError):
                 self.report_refusal(group, newest)
                 return
-            decision = decide(state, wanted, _offsets(newest), ends, before, may_lower=self._may_lower)
+            decision = decided(state, wanted, _offsets(newest), ends, before)
         if decision.writes and not self._may_write():
             return
         if decision.writes:
@@ -228,7 +231,8 @@ class GroupSync:
         partitions = {partition for positions in by_group.values() for partition in positions}
         with Cluster(self._target, timeout_s=self._settings.admin_timeout_ms / 1000) as target:
             # A mirror topic that may not be described has unknown positions; those of other topics are still known.
-            topics = target.topics({partition.topic for partition in partitions}, in_sight=True)
+            names = {partition.topic for partition in partitions}
+            topics = target.topics(names, in_sight=True)
             existing = {p for p in partitions if p.topic in topics and p.partition < topics[p.topic].partitions}
             starts, ends = target.log_starts(existing), target.log_ends(existing)
             topic_ids = {name: topic.topic_id for name, topic in topics.items()}
@@ -239,12 +243,12 @@ class GroupSync:
                 found = {
                     p: _translate(maps, p, item, topic_ids, starts)
                     if self._back is None or not self._back.shared(p.topic)
-                    else _translate_shared(self._back.followed, maps, p, item, topic_ids, own)
+                    else _translate_shared(self._back.followed, maps, p, item, topic_ids, own, starts.get(p, 0))
                     for p, item in positions.items()
                 }
                 wanted = {p: item for p, item in found.items() if item is not None}
                 if wanted or not found:
-                    self._commits.sync(target, group, states[group], wanted, own, ends)
+                    self._commits.sync(target, group, states[group], wanted, own, ends, names)
                 else:
                     self._commits.settle(group)
         self._commits.retain(by_group)
@@ -257,6 +261,7 @@ def _translate_shared(
     item: _Untranslated,
     topic_ids: Mapping[str, uuid.UUID],
     committed: Mapping[TopicPartition, CommittedOffset] | DrlibError,
+    log_start: int,
 ) -> TranslatedPosition | None:
     """None where the position on the target accounts for all that the group has read on the source."""
     position, target_id = item.position, topic_ids.get(partition.topic)
@@ -273,7 +278,12 @@ def _translate_shared(
             if accounted is not None and position.offset <= accounted:
                 return None
         answer = back.there(there, topic, position.offset)
-    return unknown if answer is None else TranslatedPosition(position.offset, answer.translation, position.metadata)
+    if answer is None:
+        return unknown
+    found = answer.translation
+    if found.offset is not None and found.offset < log_start:
+        found = replace(found, offset=log_start)
+    return TranslatedPosition(position.offset, found, position.metadata)
 
 
 def _translate(

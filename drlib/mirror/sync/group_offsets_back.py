@@ -181,7 +181,7 @@ class GroupSyncBack:
             for group, positions in moved.items():
                 own = committed[group]
                 wanted = {} if isinstance(own, DrlibError) else self._wanted(group, positions, own, clusters, maps)
-                self._commits.sync(source, group, states[group], wanted, own, ends)
+                self._commits.sync(source, group, states[group], wanted, own, ends, frozenset(mirrors.values()))
             self._commits.retain(moved)
             self._resets.retain(moved)
 

@@ -163,4 +163,14 @@ def test_duplicates_in_with_map_finds_loss_and_duplicate_that_cancel(spark: Spar
 
 
 def test_duplicates_in_empty_topic_is_unknown(spark: SparkSession) -> None:
-    assert search(spark, [], []).verdict is Verdict.UNKNOWN
+    report = search(spark, [], [])
+    assert (report.verdict, report.compared) == (Verdict.UNKNOWN, False)
+
+
+def test_duplicates_in_mirror_with_times_of_its_own_is_unknown(spark: SparkSession) -> None:
+    """A record that was copied twice has two times there, and equals no other one."""
+    left = plain()
+    right = [replace(record, at_ms=10_000_000 + n) for n, record in enumerate(placed_again([*left, *left[:3]]))]
+    report = duplicates_in("LEFT.orders", frame(spark, right), frame(spark, left), append_time=True)
+    assert (report.verdict, report.compared, found(report)) == (Verdict.UNKNOWN, False, {})
+    assert "LogAppendTime" in report.reasons[0]

@@ -1,7 +1,8 @@
 """Decide for each position of a group that moves to another cluster whether it is committed there, or left, and why.
 
 Every move decides here: failover, rehearsal, failback and planned switchover.
-Rules: what is committed is what the offset map gives, never a guess, and never past the end of the log. A position that is
+Rules: what is committed is what the offset map gives, never a guess, never past the end of the log, and never below its start,
+where a client would begin by its own `auto.offset.reset`. A position that is
 further ahead on the target was read there: it is left, unless `rewind` allows going back. One that is ahead within the bound
 of its translation is kept: MirrorMaker 2 put it there, or the group read on there. So is one that is ahead by markers of
 transactions alone, behind which clients commit, too: no record lies between. In a topic that both directions copy that
@@ -109,6 +110,7 @@ def decide(
     `bounds` are None for a partition that does not exist on the target, `committed` is the group's offset there. `rewind`: a
     group that is further ahead there may go back. `markers`: stretches that have no record.
     """
+    item = _from_log_start(item, bounds)
     translation = item.translation
     if committed is not None and not rewind:
         translation = _kept_within_bound(item, committed.offset)
@@ -153,6 +155,15 @@ def decide(
         why=why,
         left=left,
     )
+
+
+def _from_log_start(item: GroupTranslation, bounds: LogBounds | None) -> GroupTranslation:
+    """`item` with what lies below the log start moved up to it: MirrorMaker 2's positions are translated without the log."""
+    found = item.translation
+    if bounds is None or found.offset is None or found.offset >= bounds.start:
+        return item
+    gone = bounds.start - found.offset if found.kind is TranslationKind.BOUNDED else 0
+    return replace(item, translation=replace(found, offset=bounds.start, records=max(0, found.records - gone)))
 
 
 def ahead(item: GroupTranslation, bounds: LogBounds | None, committed: CommittedOffset | None) -> Stretch | None:

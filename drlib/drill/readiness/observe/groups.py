@@ -75,13 +75,16 @@ def translate_positions(
     translations = []
     for group, positions in sorted(groups.committed.items()):
         for partition, committed in sorted(positions.items()):
-            deleted = source is not None and partition.topic not in source.topics
-            if deleted or not flow.mirrors_topic(partition.topic):
+            described = None if source is None else source.topics.get(partition.topic)
+            if (source is not None and described is None) or not flow.mirrors_topic(partition.topic):
                 continue
             target = mirror_partition(flow, partition)
             log_start = log_starts.get(target, 0)
             there = groups.there.get((group, partition))
-            translation = maps.forward(group, partition, committed.offset, target_log_start=log_start, there=there)
+            topic_id = None if described is None else described.topic_id
+            translation = maps.forward(
+                group, partition, committed.offset, target_log_start=log_start, there=there, topic_id=topic_id
+            )
             if translation is None:
                 translation = Translation(None, TranslationKind.NEVER_MIRRORED)
             as_of_ms = groups.as_of_ms.get((group, partition), groups.at_ms)

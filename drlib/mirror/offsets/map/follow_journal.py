@@ -145,8 +145,7 @@ class FollowedMaps:
         other thread. It has no journal ID where lanes were read of two journals."""
         ids = {read.topic_id for read in self._read.values()}
         found = Maps(journal_id=ids.pop() if len(ids) == 1 else None)
-        for read in self._read.values():
-            found.merge(read.maps)
+        found.merge(read.maps for read in self._read.values())
         return found
 
 

@@ -14,7 +14,9 @@ from __future__ import annotations
 import uuid
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 
 from drlib import clock
 from drlib.errors import DrlibError
@@ -27,7 +29,7 @@ from drlib.kafka.protocol.error_codes import (
     BrokerError,
     raise_for,
 )
-from drlib.kafka.topic_ids import may_be
+from drlib.kafka.topic_ids import NO_TOPIC_ID, is_made, may_be
 from drlib.mirror.errors import MirrorTopicRecreated
 from drlib.mirror.journal.entries import (
     Ack,
@@ -111,12 +113,24 @@ class Maps:
         """The newest journal entry for a mirror topic, whichever incarnation of its source it belongs to."""
         return next((n for n in reversed(self.names.values()) if n.target_topic == topic), None)
 
-    def merge(self, other: Maps) -> None:
-        self.by_partition.update(other.by_partition)
-        self.names.update(other.names)
-        self.refused.update(other.refused)
-        self.ledger.extend(other.ledger)
-        self.journaled.update(other.journaled)
+    def merge(self, lanes: Iterable[Maps]) -> None:
+        """Add those of all lanes. Each has the names of a topic oldest first, and some had no part of an older one."""
+        names: dict[uuid.UUID, TopicNames] = {}
+        older: dict[uuid.UUID, set[uuid.UUID]] = {}
+        for other in lanes:
+            last: dict[str, uuid.UUID] = {}
+            for topic_id, each in other.names.items():
+                names[topic_id] = each
+                before = last.get(each.source_topic)
+                older.setdefault(topic_id, set()).update(() if before is None else (before,))
+                last[each.source_topic] = topic_id
+            self.by_partition.update(other.by_partition)
+            self.refused.update(other.refused)
+            self.ledger.extend(other.ledger)
+            self.journaled.update(other.journaled)
+        with suppress(CycleError):  # two workers wrote while only one of them had seen the newer topic
+            names = {topic_id: names[topic_id] for topic_id in TopologicalSorter(older).static_order()}
+        self.names.update(names)
 
     def refuse(self, key: SourcePartition, why: DrlibError) -> None:
         self.refused[key] = why
@@ -127,24 +141,27 @@ class Maps:
         self.refuse(key, why)
         self.findings.append(MirrorRefused(key, why.why, clock.now_ms()))
 
+    def newest(self, topic: str) -> TopicNames | None:
+        """The newest journal entry for a source topic: of one that was created again since, that of the last one."""
+        return next((n for n in reversed(self.names.values()) if n.source_topic == topic), None)
+
+    def replaced(self, topic: str, topic_id: uuid.UUID | None) -> bool:
+        """Was the source topic created again since anything of its name was mirrored? `topic_id`: its ID now, None where that
+        is not known."""
+        names = self.newest(topic)
+        if names is None or topic_id is None or topic_id == NO_TOPIC_ID or is_made(topic_id):
+            return False
+        return not may_be(names.topic_id, topic_id)
+
     def refusal(self, topic: str, partition: int) -> DrlibError | None:
         """Why there is no map of a source topic's partition; None when there is one, or it was never mirrored."""
-        return next(
-            (
-                self.refused[SourcePartition(names.topic_id, partition)]
-                for names in self.names.values()
-                if names.source_topic == topic and SourcePartition(names.topic_id, partition) in self.refused
-            ),
-            None,
-        )
+        names = self.newest(topic)
+        return None if names is None else self.refused.get(SourcePartition(names.topic_id, partition))
 
     def source(self, topic: str, partition: int) -> PartitionMap | None:
         """The map of the newest incarnation of a source topic's partition."""
-        newest = None
-        for names in self.names.values():
-            if names.source_topic == topic:
-                newest = self.by_partition.get(SourcePartition(names.topic_id, partition), newest)
-        return newest
+        names = self.newest(topic)
+        return None if names is None else self.by_partition.get(SourcePartition(names.topic_id, partition))
 
     def forward(
         self,
@@ -154,13 +171,17 @@ class Maps:
         *,
         target_log_start: int = 0,
         there: int | None = None,
+        topic_id: uuid.UUID | None = None,
     ) -> Translation | None:
         """Where `group` continues on the target, which is at `position` of a source partition; None where nothing of it was
-        mirrored. `target_log_start`: of its mirror. `there`: the offset in the mirror, where a checkpoint gives the position.
+        mirrored. `target_log_start`: of its mirror. `there`: the offset in the mirror, where a checkpoint gives the position;
+        else it is of the topic that is on the source now, with `topic_id` where that is known.
 
         A checkpoint of a topic that was deleted and created again since is one of the earlier topic, whose records lie before
         those of the newer one: its own offset counts, as `position` means another record now.
         """
+        if there is None and self.replaced(source.topic, topic_id):
+            return Translation(None, TranslationKind.UNKNOWN)
         offsets = self.source(source.topic, source.partition)
         if offsets is not None:
             found = offsets.forward(position, target_log_start=target_log_start)
@@ -172,7 +193,14 @@ class Maps:
             return Translation(there, TranslationKind.EXACT)
         if self.refusal(source.topic, source.partition) is not None:
             return Translation(None, TranslationKind.UNKNOWN)
-        return None
+        names = (n for n in reversed(self.names.values()) if n.source_topic == source.topic)
+        keys = (SourcePartition(n.topic_id, source.partition) for n in names)
+        earlier = next((self.by_partition[key] for key in keys if key in self.by_partition), None)
+        if earlier is None:
+            return None
+        if there is None:  # a newer topic's, of which nothing is known yet
+            return Translation(None, TranslationKind.UNKNOWN)
+        return earlier.forward(position, target_log_start=target_log_start)
 
     def _earlier_end(self, source: TopicPartition, newest: PartitionMap) -> int:
         """One past the last record, in the mirror, of the topics that had this name before; -1 where there was none."""
@@ -530,6 +558,7 @@ async def read_maps(target: ClusterClient, journal_topic: str) -> Maps:
     """The maps of a whole flow, read-only. Raises `JournalMissing`, and other `BrokerError`s."""
     found = await find_journal(target, journal_topic)
     maps = Maps(journal_id=found.topic_id)
+    lanes: list[Maps] = []
     for number in sorted(found.partitions):
         partition = TopicPartition(journal_topic, number)
         # The log ends first, then the journal: every record below those ends then has its promise in what is read.
@@ -538,13 +567,14 @@ async def read_maps(target: ClusterClient, journal_topic: str) -> Maps:
         ids = stand_ins(entries)
         maps.journaled |= {**identified(entries), **ids}
         entries = renamed(entries, ids)
-        maps.merge(await build_maps(target, entries, ends))
+        lanes.append(await build_maps(target, entries, ends))
         maps.producers |= _producers(entries)
         maps.transactions += [e for e in entries if isinstance(e, Transactions | CommittedTransactions)]
         maps.reverse_journals |= {e.topic_id: e.reverse_journal for e in entries if isinstance(e, Shared)}
         claims = [entry for entry in entries if isinstance(entry, Claim)]
         if claims:
             maps.claims[number] = max(claims, key=lambda claim: claim.claimed_at_ms)
+    maps.merge(lanes)
     return maps
 
 

@@ -65,6 +65,7 @@ class SyncedMaps(Maps):
         *,
         target_log_start: int = 0,
         there: int | None = None,
+        topic_id: uuid.UUID | None = None,
     ) -> Translation | None:
         offsets = self.source(source.topic, source.partition)
         if not isinstance(offsets, SyncedMap):

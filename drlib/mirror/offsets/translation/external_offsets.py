@@ -170,9 +170,7 @@ def _translate_forward(
     refused = clusters.forward.refusal(partition.topic, partition.partition)
     if refused is not None:
         return _unknown(partition, offset, target, str(refused))
-    topic_id, names = clusters.topic_ids.get(partition.topic), clusters.forward.names
-    mirrored_before = any(n.source_topic == partition.topic for n in names.values())
-    if topic_id is not None and topic_id not in names and mirrored_before:
+    if clusters.forward.replaced(partition.topic, clusters.topic_ids.get(partition.topic)):
         why = f"{partition.topic} was deleted and re-created, and {flow} has mirrored nothing of the new topic yet"
         return _unknown(partition, offset, target, why)
     if (answer := clusters.shared.get(_as_asked(partition, offset))) is not None:

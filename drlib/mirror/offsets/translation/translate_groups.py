@@ -11,6 +11,7 @@ Not for: failback and planned switchover (`two_way`), positions outside Kafka (`
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -47,6 +48,8 @@ from drlib.model import Flow, GroupTranslation, TopicPartition, Translation, Tra
 
 COMMITTED_OFFSETS_TIMEOUT_S = 15.0  # for the positions of all groups
 PARTLY_DEAD_S = 3.0  # for those whose coordinators answer, where others are missing
+
+_UNKNOWN = Translation(None, TranslationKind.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,21 +257,24 @@ def translate_known(
         for (group, source), position in positions.items()
         if both_ways(source.topic) and (groups is None or group in groups)
     }
-    found = blocking(_read_maps(settings, flow, source_alive, asked))
+    own = {at.topic for (_, at), position in positions.items() if position.there is None}  # as the source has them now
+    found = blocking(_read_maps(settings, flow, source_alive, asked, own))
     maps, mirror_maker = found.maps, found.mirror_maker
     translations = []
     for (group, source), position in sorted(positions.items()):
         if groups is not None and group not in groups:
             continue
         target = TopicPartition(chosen.policy.remote_topic(flow.source, source.topic), source.partition)
+        known = position.as_of_ms, position.metadata
+        topic_id = found.topic_ids.get(source.topic) if position.there is None else None
+        if maps.replaced(source.topic, topic_id):
+            why = f"{source.topic} was created again, and {flow} has mirrored nothing of the new topic yet"
+            translations.append(GroupTranslation(group, source, position.offset, target, _UNKNOWN, *known, why=why))
+            continue
         if both_ways(source.topic):
             one = found.shared[query(group, source, position.offset)]
-            known = position.as_of_ms, position.metadata
-            translations.append(
-                GroupTranslation(
-                    group, source, position.offset, target, one.translation, *known, 0, one.both_maps, one.why
-                )
-            )
+            moved = one.translation, *known, 0, one.both_maps, one.why
+            translations.append(GroupTranslation(group, source, position.offset, target, *moved))
             continue
         translation = maps.forward(
             group, source, position.offset, target_log_start=found.starts.get(target, 0), there=position.there
@@ -277,9 +283,7 @@ def translate_known(
             translation = Translation(None, TranslationKind.NEVER_MIRRORED)
         if translation is None:
             continue  # a topic this flow does not mirror
-        translations.append(
-            GroupTranslation(group, source, position.offset, target, translation, position.as_of_ms, position.metadata)
-        )
+        translations.append(GroupTranslation(group, source, position.offset, target, translation, *known))
     return GroupsTranslated(tuple(translations), mirror_maker)
 
 
@@ -308,12 +312,14 @@ class _FlowRead:
     starts: Mapping[TopicPartition, int]
     mirror_maker: MirrorMakerFlow | None = None
     shared: Mapping[Asked, SharedAnswer] = field(default_factory=dict)
+    topic_ids: Mapping[str, UUID] = field(default_factory=dict)  # of the source's topics, as far as it says them
 
 
 async def _read_maps(
-    settings: MirrorSettings, flow: Flow, source_alive: bool | None, asked: Collection[Asked]
+    settings: MirrorSettings, flow: Flow, alive: bool | None, asked: Collection[Asked], own: Collection[str] = ()
 ) -> _FlowRead:
-    """The flow's maps, from its journal or from what MirrorMaker 2 leaves. `asked`: positions in topics copied both ways."""
+    """The flow's maps, from its journal or from what MirrorMaker 2 leaves. `asked`: positions in topics copied both ways;
+    `own`: topics of which positions are those of the source. `alive`: as `source_alive` of `translate_known`."""
     target, chosen = settings.clusters[flow.target], settings.flow(flow.source, flow.target)
     async with wire_client(target, client_id="drlib-translate") as client:
         await client.connect()
@@ -327,17 +333,17 @@ async def _read_maps(
             missing = error
         if not maps.claims:
             async with wire_client(settings.clusters[flow.source], client_id="drlib-translate") as source:
-                side = await _source_side(source) if source_alive is not False else SourceSide(None, "it was not asked")
+                side = await _source_side(source) if alive is not False else SourceSide(None, "it was not asked")
                 mm2 = await read_mm2_flow(chosen, client, side)
             if mm2 is not None:
                 why = "MirrorMaker 2 mirrors it, and which records are copies is not known"
-                unknown = SharedAnswer(Translation(None, TranslationKind.UNKNOWN), False, why)
+                unknown = SharedAnswer(_UNKNOWN, False, why)
                 return _FlowRead(mm2.maps, {}, mm2.found, dict.fromkeys(asked, unknown))
             if missing is not None:
                 raise missing
         shared: Mapping[Asked, SharedAnswer] = {}
         if asked:
-            back = await read_back(settings, flow, source_alive)
+            back = await read_back(settings, flow, alive)
             known = {} if isinstance(back, Maps) else await asyncio.to_thread(known_reads, settings, flow)
             shared = await SharedLogs(maps, back, bounds, known).answer(client, asked)
     mirrors = [
@@ -345,8 +351,9 @@ async def _read_maps(
         for key in maps.by_partition
         if key.topic_id in maps.names
     ]
+    ids = await _topic_ids(settings.clusters[flow.source], own) if own and alive is not False else {}
     with Cluster(target) as cluster:
-        return _FlowRead(maps, cluster.log_starts(mirrors), None, shared)
+        return _FlowRead(maps, cluster.log_starts(mirrors), None, shared, ids)
 
 
 def translate_shared(
@@ -364,6 +371,14 @@ def known_reads(settings: MirrorSettings, flow: Flow) -> dict[TopicPartition, li
         if position.read is not None:
             found.setdefault(partition, []).append(position.read)
     return found
+
+
+async def _topic_ids(source: ClusterSettings, topics: Collection[str]) -> dict[str, UUID]:
+    with contextlib.suppress(DrlibError, TimeoutError, OSError):
+        async with asyncio.timeout(ANSWER_S), wire_client(source, client_id="drlib-translate") as client:
+            await client.connect()
+            return {name: each.topic_id for name, each in (await client.metadata(sorted(topics))).topics.items()}
+    return {}
 
 
 async def _source_side(client: ClusterClient) -> SourceSide:

@@ -12,7 +12,7 @@ Not for: committing positions (`drlib.drill.actions.failback.actions`), failing 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from drlib import clock
 from drlib.config.settings import MirrorSettings
@@ -50,6 +50,11 @@ class FlowPairState:
     target_log_starts: Mapping[TopicPartition, int]
     mirror_log_starts: Mapping[TopicPartition, int]
     mirror_ends: Mapping[TopicPartition, int]  # log ends of those mirrors, read just before the map
+    source_topics: Mapping[str, TopicDescription] = field(
+        default_factory=dict
+    )  # of `moving`, on the cluster that is left
+    source_log_starts: Mapping[TopicPartition, int] = field(default_factory=dict)  # of these
+    copy_log_starts: Mapping[TopicPartition, int] = field(default_factory=dict)  # of their mirrors on the target
 
     @property
     def bounded(self) -> bool:
@@ -68,9 +73,11 @@ def read_flow_pair(settings: MirrorSettings, moving: Flow) -> FlowPairState:
         names = read_known_maps(settings, moving.reverse).names.values()
         target_topics = target.topics([n.source_topic for n in names])
         mirror_topics = source.topics([n.target_topic for n in names])
-        mirrors = [TopicPartition(t.name, n) for t in mirror_topics.values() for n in range(t.partitions)]
+        mirrors = _partitions(mirror_topics)
         mirror_ends = source.log_ends(mirrors)
         forward, reverse = read_known_maps(settings, moving), read_known_maps(settings, moving.reverse)
+        source_topics = source.topics([n.source_topic for n in forward.names.values()])
+        copies = target.topics([n.target_topic for n in forward.names.values()])
         return FlowPairState(
             moving=moving,
             forward=forward,
@@ -78,12 +85,17 @@ def read_flow_pair(settings: MirrorSettings, moving: Flow) -> FlowPairState:
             ledger=read_ledger(source),
             target_cluster_id=target.cluster_id(),
             target_topics=target_topics,
-            target_log_starts=target.log_starts(
-                TopicPartition(t.name, n) for t in target_topics.values() for n in range(t.partitions)
-            ),
+            target_log_starts=target.log_starts(_partitions(target_topics)),
             mirror_log_starts=source.log_starts(mirrors),
             mirror_ends=mirror_ends,
+            source_topics=source_topics,
+            source_log_starts=source.log_starts(_partitions(source_topics)),
+            copy_log_starts=target.log_starts(_partitions(copies)),
         )
+
+
+def _partitions(topics: Mapping[str, TopicDescription]) -> list[TopicPartition]:
+    return [TopicPartition(t.name, n) for t in topics.values() for n in range(t.partitions)]
 
 
 def group_positions(settings: MirrorSettings, alias: str, groups: Collection[str]) -> dict[str, Positions]:
@@ -181,7 +193,9 @@ class Translator:
         except KeyError:
             partition, position, previously_read = query
             if previously_read is None:
-                result = _translate_forward(self.flow_pair, partition, position)
+                remote_topic = self._topic(partition.topic)[1]
+                assert remote_topic is not None  # other topics are not queried
+                result = _translate_forward(self.flow_pair, partition, position, remote_topic)
             else:
                 names, _ = self._topic(partition.topic)
                 assert names is not None  # only positions in mirrors are queried with `previously_read`
@@ -231,12 +245,20 @@ def _translate_back(
     return None if at_start else result
 
 
-def _translate_forward(flow_pair: FlowPairState, partition: TopicPartition, position: int) -> FailbackPosition | None:
-    offsets = flow_pair.forward.source(partition.topic, partition.partition)
-    if offsets is not None:
-        translation = offsets.forward(position)
-    elif flow_pair.forward.refusal(partition.topic, partition.partition) is not None:
+def _translate_forward(
+    flow_pair: FlowPairState, partition: TopicPartition, position: int, remote_topic: str
+) -> FailbackPosition | None:
+    forward, topic = flow_pair.forward, flow_pair.source_topics.get(partition.topic)
+    offsets = forward.source(partition.topic, partition.partition)
+    refused = forward.refusal(partition.topic, partition.partition) is not None
+    if refused or forward.replaced(partition.topic, None if topic is None else topic.topic_id):
         translation = Translation(None, TranslationKind.UNKNOWN)
+    elif offsets is not None:
+        log_start = flow_pair.copy_log_starts.get(TopicPartition(remote_topic, partition.partition), 0)
+        translation = offsets.forward(position, target_log_start=log_start)
+        own_start = flow_pair.source_log_starts.get(partition, 0)
+        if translation.expired and position < own_start:  # what has expired on both clusters is not lost by moving
+            translation = offsets.forward(own_start, target_log_start=log_start)
     else:
         translation = Translation(None, TranslationKind.NEVER_MIRRORED)
     if translation.offset is None and translation.kind is TranslationKind.NEVER_MIRRORED and position == 0:

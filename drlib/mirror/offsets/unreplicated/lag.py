@@ -76,12 +76,17 @@ def replication_lag(
     """The replication lag of `partitions` now. Raises the reason where one of them has no map."""
     ends = source.log_ends(partitions)
     starts = source.log_starts(partitions)
+    topics = source.topics({p.topic for p in ends})
     maps = read_known_maps(settings, flow)
+    again = {
+        name for name, topic in topics.items() if maps.replaced(name, topic.topic_id)
+    }  # the maps are of earlier ones
     missing: dict[TopicPartition, tuple[Stretch, ...]] = {}
     for partition, end in ends.items():
-        if (why := maps.refusal(partition.topic, partition.partition)) is not None:
+        why = maps.refusal(partition.topic, partition.partition)
+        if why is not None and partition.topic not in again:
             raise why
-        offsets = maps.source(partition.topic, partition.partition)
+        offsets = None if partition.topic in again else maps.source(partition.topic, partition.partition)
         reached = starts[partition] if offsets is None or offsets.position is None else offsets.position
         if left := stretches(offsets, max(starts[partition], reached), end):
             missing[partition] = left

@@ -3,7 +3,8 @@
 Rules:
 - Only groups that are ABSENT or EMPTY are written to. A consumer that assigns partitions itself leaves its group EMPTY, so a
   position that another client moved since the last run makes the group *live*: nothing of it is written until all its
-  positions were unchanged for `UNCHANGED_RUNS` runs. A group with positions is first observed for one run.
+  positions were unchanged for `UNCHANGED_RUNS` runs. A group with positions is first observed for one run. Only positions in
+  topics that are written here count: those in others may be synchronized by another flow, which is no client.
 - A position never goes back, unless it is the one written here and the source's own went back since. A write whose answer was
   lost may have been made: a position equal to it counts as ours.
 - Nothing is written past the log end, and no guess is written: `WRITABLE` has the kinds of translation that skip no record on
@@ -15,7 +16,7 @@ group that has members by the time they arrive.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
@@ -135,10 +136,11 @@ def decide(
     memory: GroupMemory | None,
     *,
     may_lower: bool = True,
+    ours: Callable[[str], bool] = lambda topic: True,
 ) -> GroupDecision:
     """Decide on one group. Keys are partitions of the target; `committed` has all positions of the group there.
 
-    `may_lower`: False where a position never goes back, also one that was written here.
+    `may_lower`: False where a position never goes back, also one that was written here. `ours`: is a topic written here?
     """
     if state in (GroupState.ACTIVE, GroupState.UNKNOWN):
         why = "it has members on the target" if state is GroupState.ACTIVE else "its state on the target is unknown"
@@ -153,7 +155,7 @@ def decide(
         if committed:
             return GroupDecision({}, (), memory, memory)
     memory = _confirm_doubted(memory, committed)
-    moved = sorted(tp for tp, offset in committed.items() if memory.seen.get(tp) != offset)
+    moved = sorted(tp for tp, offset in committed.items() if ours(tp.topic) and memory.seen.get(tp) != offset)
     if moved:
         first = moved[0]
         before = memory.seen.get(first, "none")

@@ -27,7 +27,7 @@ def mapped(number: int, *more: Entry) -> Maps:
 
 def test_segments_of_a_thinned_map_are_left_out() -> None:
     maps = mapped(0)
-    maps.merge(mapped(1, Thinned(SourcePartition(TOPIC, 1), 15, 6, 5, (Segment(10, 1, 5),))))
+    maps.merge([mapped(1, Thinned(SourcePartition(TOPIC, 1), 15, 6, 5, (Segment(10, 1, 5),)))])
     assert segments(maps, "orders", (0, 1, 2)) == {0: (Segment(10, 1, 5), Segment(16, 6, 2))}
 
 
@@ -62,3 +62,11 @@ def test_cause_check_allowed_and_planted_duplicates_are_named_as_such(
     count: int, allowed: tuple[Cause, ...], planted: int, name: str, verdict: Verdict, evidence: str
 ) -> None:
     assert cause_check("orders", Cause.REPLICATOR, count, 100, allowed, planted) == Check(name, verdict, evidence)
+
+
+def test_cause_check_where_no_duplicate_could_be_found_is_no_pass() -> None:
+    check = cause_check("orders", Cause.REPLICATOR, 0, 0, (), blind="the mirror topic holds no record")
+    assert check.verdict is Verdict.UNKNOWN
+    assert check.evidence == "0 of 0 records were copied twice; the mirror topic holds no record"
+    found = cause_check("orders", Cause.REPLICATOR, 2, 5, (), blind="some are not seen")
+    assert found.verdict is Verdict.FAIL

@@ -43,6 +43,16 @@ def test_decide_known_translation_is_committed_with_its_metadata(kind: Translati
     assert move.translation == translated(50, kind, 3)
 
 
+@pytest.mark.parametrize(("records", "left"), [(20, 5), (3, 0)])
+def test_decide_position_below_the_log_start_is_moved_up_to_it(records: int, left: int) -> None:
+    """Below it a client would begin where its `auto.offset.reset` says: by default at the end."""
+    bounds = LogBounds(30, 60)
+    move = decide(translated(15, TranslationKind.BOUNDED, records), bounds)
+    assert (move.offset, move.kind, move.records) == (30, TranslationKind.BOUNDED, left)
+    assert decide(translated(15), bounds, CommittedOffset(20)).offset == 30
+    assert decide(translated(15), bounds, CommittedOffset(40)).left is Left.AHEAD
+
+
 def test_position_behind_a_partial_transaction_is_set_back_to_it_and_no_other() -> None:
     move = decide(translated(50), BOUNDS, CommittedOffset(20))
     back = before_transactions(move, 42)
@@ -129,15 +139,14 @@ def check(move: PositionMove, item: GroupTranslation, bounds: dict[TopicPartitio
         return
     assert move.offset <= bounds[move.target].end  # never past the end, never into a partition that does not exist
     assert item.translation.kind is not TranslationKind.UNKNOWN
-    wanted = item.translation
-    if (
-        wanted.kind is TranslationKind.BOUNDED and move.offset != wanted.offset
-    ):  # what was there already, within the bound
+    wanted, start = item.translation, bounds[move.target].start
+    lowest = start if wanted.offset is None else max(start, wanted.offset)  # below the start there is nothing
+    if wanted.kind is TranslationKind.BOUNDED and move.offset != lowest:  # what was there already, within the bound
         assert wanted.offset is not None
-        assert wanted.offset < move.offset <= wanted.offset + wanted.records
+        assert lowest < move.offset <= wanted.offset + wanted.records
         assert move.offset == move.before
         return
-    assert move.offset == (bounds[move.target].start if wanted.offset is None else wanted.offset)
+    assert move.offset == lowest
     if not rewind:
         assert move.before is None or move.offset >= move.before  # never backwards
 

@@ -22,7 +22,7 @@ from drlib.mirror.journal.entries import Ack, ClaimId, Covered, Placement, Run, 
 from drlib.mirror.offsets.map.load_maps import Maps
 from drlib.mirror.offsets.translation.two_way import FlowPairState, Positions, translate
 from drlib.mirror.offsets.unreplicated.settle import Ledger
-from drlib.model import Flow, GroupTranslation, TopicPartition
+from drlib.model import Flow, GroupTranslation, TopicPartition, Translation, TranslationKind
 
 FLOW = Flow("A", "B")
 PARTITIONS = 2
@@ -64,6 +64,25 @@ def known(records: int = 10, *, gap: bool = False) -> FlowPairState:
     home = {"t": TopicDescription("t", IDS[CAME], PARTITIONS, False)}
     back = maps("t", CAME, IDS[CAME], 6)
     return FlowPairState(FLOW, maps(OWN, "A.t", IDS[OWN], records, gap=gap), back, ledger, "B's", home, there, came, {})
+
+
+def test_position_below_the_log_start_on_the_target_is_lost_unless_it_has_expired_where_it_is_left() -> None:
+    own = TopicPartition(OWN, 0)
+    expired = replace(known(), copy_log_starts={TopicPartition("A.t", 0): 5}, source_log_starts={own: 0})
+    (moved,) = translate(SETTINGS, expired, {"g": at(t_0=2)}, {})
+    assert (moved.translation.offset, moved.translation.kind) == (5, TranslationKind.LOST)
+    assert (moved.translation.records, moved.translation.expired) == (2, 2)
+    (moved,) = translate(SETTINGS, expired, {"g": at(t_0=4)}, {})
+    assert moved.translation == Translation(5, TranslationKind.EXACT)
+    both = replace(expired, source_log_starts={own: 4})
+    (moved,) = translate(SETTINGS, both, {"g": at(t_0=2)}, {})
+    assert moved.translation == Translation(5, TranslationKind.EXACT)
+
+
+def test_position_in_a_topic_that_was_created_again_is_unknown_until_it_is_mirrored() -> None:
+    now = TopicDescription(OWN, uuid.UUID(int=9, version=4), PARTITIONS, False)
+    (moved,) = translate(SETTINGS, replace(known(), source_topics={OWN: now}), {"g": at(t_0=2)}, {})
+    assert moved.translation == Translation(None, TranslationKind.UNKNOWN)
 
 
 def at(**offsets: int) -> dict[TopicPartition, CommittedOffset]:

@@ -6,7 +6,8 @@ import uuid
 
 import pytest
 
-from drlib.kafka.topic_ids import made_id, stand_in
+from drlib.errors import UsageError
+from drlib.kafka.topic_ids import NO_TOPIC_ID, made_id, stand_in
 from drlib.mirror.journal.entries import Chunk, Entry, SourcePartition, TopicIdentified, TopicNames
 from drlib.mirror.journal.renamed import identified, stand_ins
 from drlib.mirror.offsets.map.load_maps import Maps
@@ -73,3 +74,69 @@ def test_forward_of_a_checkpoint_of_the_newer_topic_is_by_the_map(position: int,
 def test_forward_after_the_mirror_topic_was_recreated_too_is_by_the_map() -> None:
     found = recreated(3, mirror=uuid.UUID(int=9)).forward("g", TopicPartition("t", 0), 2, there=5)
     assert found == Translation(13, TranslationKind.EXACT)
+
+
+def lane(*topics: tuple[uuid.UUID, int]) -> Maps:
+    """A lane's maps: of each topic its ID and how many records of partition 0 were copied, None of them where it is -1."""
+    found = Maps()
+    for topic_id, count in topics:
+        found.names[topic_id] = TopicNames(topic_id, "t", "S.t", MIRROR)
+        if count >= 0:
+            found.get(SourcePartition(topic_id, 0)).apply(
+                Chunk(SourcePartition(topic_id, 0), 0, (Segment(0, 0 if topic_id == REAL else 11, count),))
+            )
+    return found
+
+
+@pytest.mark.parametrize(
+    "lanes",
+    [
+        [lane((OTHER, -1)), lane((REAL, 10), (OTHER, 3))],  # the earlier topic had no partition in the first lane
+        [lane((REAL, 10), (OTHER, 3)), lane((REAL, -1))],  # the newer one has none in the second
+        [lane((OTHER, -1)), lane((REAL, -1)), lane((REAL, 10), (OTHER, 3))],
+    ],
+)
+def test_newest_topic_of_a_name_is_that_of_a_lane_which_knows_both(lanes: list[Maps]) -> None:
+    found = Maps()
+    found.merge(lanes)
+    newest = found.source("t", 0)
+    assert newest is not None
+    assert newest.source_end == 3
+    assert found.of_target("S.t") == found.newest("t") == TopicNames(OTHER, "t", "S.t", MIRROR)
+
+
+def test_lanes_that_contradict_each_other_are_merged_all_the_same() -> None:
+    found = Maps()
+    found.merge([lane((REAL, 10), (OTHER, 3)), lane((OTHER, -1), (REAL, -1))])
+    assert found.names.keys() == {REAL, OTHER}
+
+
+def test_position_in_a_topic_created_again_of_which_nothing_was_mirrored_is_unknown() -> None:
+    at, later = TopicPartition("t", 0), uuid.UUID(int=9, version=4)
+    found, unknown = recreated(3), Translation(None, TranslationKind.UNKNOWN)
+    assert found.forward("g", at, 2, topic_id=OTHER) == Translation(13, TranslationKind.EXACT)
+    assert found.forward("g", at, 2, topic_id=later) == unknown
+    assert found.forward("g", at, 2, there=13, topic_id=later) == Translation(13, TranslationKind.EXACT)
+    for not_known in (None, NO_TOPIC_ID, stand_in("t")):
+        assert not found.replaced("t", not_known)
+    assert found.replaced("t", REAL)  # an ID comes once
+
+
+def test_map_of_the_topic_before_stands_for_no_newer_one() -> None:
+    at, unknown = TopicPartition("t", 0), Translation(None, TranslationKind.UNKNOWN)
+    found = recreated(3)
+    found.refuse(SourcePartition(OTHER, 0), UsageError("no map", "its log contradicts the journal", ""))
+    assert found.source("t", 0) is None
+    assert found.forward("g", at, 2) == found.forward("g", at, 2, there=2) == unknown
+    missing = recreated(3)
+    del missing.by_partition[SourcePartition(OTHER, 0)]  # the lane of the partition does not know the newer topic yet
+    assert missing.forward("g", at, 2) == unknown
+    assert missing.forward("g", at, 2, there=2) == Translation(2, TranslationKind.EXACT)
+    assert missing.refusal("t", 0) is None
+
+
+def test_refusal_of_the_topic_before_is_none_of_the_newer_one() -> None:
+    found = recreated(3)
+    found.refuse(SourcePartition(REAL, 0), UsageError("no map", "its mirror was created again", ""))
+    assert found.refusal("t", 0) is None
+    assert found.forward("g", TopicPartition("t", 0), 2) == Translation(13, TranslationKind.EXACT)

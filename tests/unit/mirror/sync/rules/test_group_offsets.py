@@ -112,6 +112,23 @@ def test_decide_moved_position_makes_group_live_until_unchanged_for_ten_runs(
     assert names(found) == []
 
 
+def test_decide_position_that_another_flow_synchronizes_makes_no_group_live() -> None:
+    other = TopicPartition("B.t", 0)
+    memory: GroupMemory | None = GroupMemory({P: 50, other: 1}, {P: Written(100, 50)})
+    for number in range(2, 5):  # in each run the other flow has written as well
+        committed = {P: 50 + number - 2, other: number}
+        found = decide(
+            GroupState.EMPTY,
+            {P: wanted(50 + number - 1, source=100 + number)},
+            committed,
+            {P: 10**6},
+            memory,
+            ours=lambda topic: topic == P.topic,
+        )
+        assert (found.writes[P].offset, names(found)) == (50 + number - 1, [])
+        memory = found.memory
+
+
 def test_decide_expired_position_and_deleted_group_are_written_again() -> None:
     memory = GroupMemory({P: 50, Q: 7}, {P: Written(100, 50)})
     assert run(GroupState.EMPTY, 50, {Q: 7}, memory).writes[P].offset == 50
