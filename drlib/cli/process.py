@@ -42,19 +42,26 @@ _LINE: Final = "stopped by Ctrl-C"
 def run_command() -> int:
     """Run what the arguments say; returns the exit code. Raises what is an error of drlib itself."""
     try:
-        _refuse_undecodable(sys.argv[1:])
-        code = _invoke()
-    except DrlibError as error:
-        code = _failed(error)
-    except KeyboardInterrupt:
-        code = stopped()
-    except BrokenPipeError:
+        code = _ended()
+    except BrokenPipeError:  # also of the line that says how it ended, where one program reads both outputs
         if not _reader_gone():
             raise
         code = READER_GONE
-    except Exception as error:
-        code = _failed_otherwise(error)
     return _flushed(code)
+
+
+def _ended() -> int:
+    try:
+        _refuse_undecodable(sys.argv[1:])
+        return _invoke()
+    except BrokenPipeError:
+        raise
+    except DrlibError as error:
+        return _failed(error)
+    except KeyboardInterrupt:
+        return stopped()
+    except Exception as error:
+        return _failed_otherwise(error)
 
 
 def leave_when_interrupted() -> None:

@@ -193,5 +193,7 @@ def lines_of(flows: Iterable[FlowFacts]) -> list[str]:
         written = (
             "producers not known" if facts.written is None else f"{len(facts.written)} topics with idempotent producers"
         )
-        found.append(f"{facts.flow}: {len(facts.mirrored)} mirrored topics, {groups}, {written}")
+        unknown = not facts.mirrored and facts.source.silence
+        mirrored = "mirrored topics not known" if unknown else f"{len(facts.mirrored)} mirrored topics"
+        found.append(f"{facts.flow}: {mirrored}, {groups}, {written}")
     return found

@@ -156,6 +156,15 @@ def test_reader_that_is_gone_ends_the_command_silently(arguments: tuple[str, ...
     assert (result.returncode, result.stderr) == (READER_GONE, "")
 
 
+def test_reader_of_both_outputs_that_is_gone_ends_a_command_that_fails(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "drlib.cli", "doctor", str(tmp_path / "none.properties")]
+    result = subprocess.run(command, cwd=ROOT, stdout=write, stderr=write, timeout=60, check=False)
+    os.close(write)
+    assert result.returncode == READER_GONE
+
+
 def test_output_that_cannot_be_written_is_said_in_one_line() -> None:
     with Path("/dev/full").open("w") as full:
         command = [sys.executable, "-m", "drlib.cli", "--help"]

@@ -52,6 +52,8 @@ def test_page_of_a_silent_cluster_says_so() -> None:
     text = page(facts_of(clusters))
     assert "| `paris` | not known | `10.0.0.1:9092` | does not answer | not known |" in text
     assert "The applications are not known" in text
+    said = "paris->lyon: mirrored topics not known, groups not known, producers not known"
+    assert readme.lines_of(facts_of(clusters)) == [said]
 
 
 def test_page_of_many_groups_counts_the_rest() -> None:
