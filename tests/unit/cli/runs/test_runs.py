@@ -384,6 +384,28 @@ def test_schedule_of_a_runbook_without_clusters_is_refused(place: Path, capsys: 
     assert drlib_here(*emit, str(place / "mm2.properties")) == 0
 
 
+@pytest.mark.parametrize("scheduler", ["cron", "systemd", "airflow", "jupyter-scheduler"])
+def test_schedule_names_the_variables_that_the_run_needs(
+    place: Path, scheduler: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of the shell that it was typed in are not there when a scheduler runs it."""
+    path = book(place, more="schedule: {every: 30d}\nalert: {url: '${env:HOOK}'}")
+    provider = "config.providers.of.class = org.apache.kafka.common.config.provider.EnvVarConfigProvider"
+    (place / "mm2.properties").write_text(f"clusters = a, b\n{provider}\na.sasl.jaas.config = M pw=${{of:A_PW}};\n")
+    user = () if scheduler in ("airflow", "jupyter-scheduler") else ("--user", "drill")
+    emitted = ("schedule", "emit", str(path), str(place / "mm2.properties"), "--as", scheduler, *user)
+    assert drlib_here(*emitted) == 0
+    text = capsys.readouterr().out
+    assert "# The run refers to A_PW, HOOK of its environment: " in text
+    assert ("\nEnvironmentFile=/etc/drlib-monthly.env\n" in text) is (scheduler == "systemd")
+    if scheduler == "airflow":
+        compile(text, "dag.py", "exec")
+    (place / "mm2.properties").write_text("clusters = a, b\n")
+    book(place)
+    assert drlib_here(*emitted) == 0
+    assert "refers" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 @pytest.mark.parametrize("scheduler", ["cron", "systemd", "airflow", "jupyter-scheduler"])
 def test_schedule_title_from_outside_adds_no_line(place: Path, scheduler: Scheduler, text: str) -> None:
