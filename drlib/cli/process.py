@@ -166,7 +166,7 @@ def _failed_otherwise(error: Exception) -> int:
 
         if missing := missing_extra(error, " ".join([NAME, *sys.argv[1:2]])):
             return _failed(missing)
-    if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
+    if isinstance(error, OSError) and error.errno in _FULL:
         return _full(error)
     if isinstance(error, OSError) and _is_of_a_given_path(error):
         return _failed(
@@ -212,5 +212,6 @@ def _flushed(code: int) -> int:
 
 
 def _full(error: OSError) -> int:
-    print_error(f"the output cannot be written: {error.strerror}. Make room, or write elsewhere.")
+    what = "the output" if error.filename is None else os.fsdecode(error.filename)
+    print_error(f"{what} cannot be written: {error.strerror}. Make room, or write elsewhere.")
     return 1

@@ -178,6 +178,22 @@ def test_output_that_cannot_be_written_is_said_in_one_line() -> None:
     )
 
 
+def test_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    limited = f"ulimit -f 0; exec {sys.executable} -m drlib.cli notebook --copy --no-browser"
+    result = subprocess.run(
+        ["sh", "-c", limited],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert result.returncode == 1
+    assert result.stderr.startswith(f"drlib: {tmp_path / 'notebooks'}/")
+    assert result.stderr.endswith(" cannot be written: File too large. Make room, or write elsewhere.\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
