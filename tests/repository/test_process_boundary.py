@@ -209,7 +209,7 @@ def test_clients_of_librdkafka_write_to_no_terminal() -> None:
         f"{path}:{node.lineno}"
         for path, tree in sources()
         if "confluent_kafka" in {name.split(".")[0] for name in names_in(tree)}
-        if not path.startswith((LAB, "drlib/training/", "drlib/analysis/sessions/"))
+        if not path.startswith((*LAB, "drlib/training/", "drlib/analysis/sessions/"))
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("Producer", "Consumer", "AdminClient")
         if "logger" not in {keyword.arg for keyword in node.keywords}
