@@ -103,7 +103,9 @@ def test_runs_are_listed_by_name_newest_first_and_plans_apart(
     planning.write(plan, planned)
     assert drlib_here("runs") == 0
     runs, _, plans = capsys.readouterr().out.partition("Plans that were not run, newest first")
-    assert re.findall(r"\S+-abcdef", runs) == [new.name, unfinished.name, old.name]
+    assert re.findall(r"│ (\S+-abcdef)", runs) == [new.name, unfinished.name, old.name]
+    assert f"\n{unfinished.name}: unknown, pending: " in runs, "below the table, where it has the width of the terminal"
+    assert re.search(r"│ monthly +│ +2 │", plans), "a plan is no run of its runbook"
     assert re.findall(r"(\S+-abcdef) │ (\S+)", plans) == [(planned.name, plan.hash[:12]), (spoilt.name, "unknown")]
     assert "drlib run --plan HASH" in plans
     assert drlib_here("runs", "--limit", "1") == 0
