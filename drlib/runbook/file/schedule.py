@@ -26,8 +26,8 @@ from drlib.runbook.file.model import Runbook
 CRONTAB: Final = """\
 {title}
 # Add it with: crontab -u {user} -e. Times are the machine's; CRON_TZ=UTC is for cronie and others that know it.
-{needs}CRON_TZ=UTC
-{times} {command}
+CRON_TZ=UTC
+{needs}{times} {command}
 """
 SYSTEMD: Final = """\
 {title}
@@ -191,7 +191,7 @@ def _cron(book: Runbook, argv: Sequence[str], user: Escaped, variables: Sequence
     return fill(
         CRONTAB,
         title=comment(title(book.title, None)),
-        needs=_needs(variables, "a line NAME=value for each, above the times."),
+        needs=_needs(variables, "a line NAME=value for each, in place of this one."),
         user=user,
         times=service_files.unit_text(str(times(book))),
         command=service_files.cron_command(_home(book), argv),
