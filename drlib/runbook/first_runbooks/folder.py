@@ -148,8 +148,8 @@ def write(made: FirstRunbooks, folder: Path, forced: Collection[str] = ()) -> di
         if _there(folder / MANIFEST) != written.encode():
             write_whole(folder / MANIFEST, written, mode=_MODE)
     except BaseException as error:
-        for path in new:
-            path.unlink(missing_ok=True)
+        for made_now in new:
+            made_now.unlink(missing_ok=True)
         if not isinstance(error, OSError):
             raise
         why = error.strerror or type(error).__name__
