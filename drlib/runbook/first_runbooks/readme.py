@@ -37,7 +37,7 @@ _FOR: Final[Mapping[str, str]] = {
     REPROTECT: "{source} is back: settle what only it has, and mirror {target} back to it",
     FAIL_BACK: "after that, the applications move home to {source}; `drlib failback` runs both",
     SWAP: "or {target} stays the source: settle what only {source} has, and make {source} its target",
-    SWITCHOVER: "both clusters are up: move the applications from {source} to {target}",
+    SWITCHOVER: "both clusters are up: move the applications from {source} to {target} (a pointer has to name {source})",
     AUDIT: "do both clusters agree, record by record?",
     LAG: "who lags, does it grow, how long does retention leave?",
 }

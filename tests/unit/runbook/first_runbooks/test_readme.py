@@ -57,7 +57,9 @@ def test_page_of_a_silent_cluster_says_so() -> None:
 
 
 def test_topics_of_a_cluster_that_hides_some_are_not_known_where_none_is_seen() -> None:
-    hidden = {a: replace(c, topics=frozenset(), unknown=("consumer groups: hidden",)) for a, c in paris_and_lyon().items()}
+    hidden = {
+        a: replace(c, topics=frozenset(), unknown=("consumer groups: hidden",)) for a, c in paris_and_lyon().items()
+    }
     assert "Mirrored topics: not known." in page(facts_of(hidden))
     assert readme.lines_of(facts_of(hidden))[0].startswith("paris->lyon: mirrored topics not known, ")
     assert "2 mirrored topics, " in readme.lines_of(facts_of(paris_and_lyon()))[0]
