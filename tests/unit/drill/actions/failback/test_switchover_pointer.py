@@ -22,7 +22,7 @@ paris->lyon.enabled = true
 
 
 def test_planned_move_without_a_pointer_is_refused_before_a_run_begins(tmp_path: Path) -> None:
-    """The run began, created topics, and ended with exit code 6 in the step that moves, once people had stopped applications."""
+    """The run began, created topics, and ended with exit code 6 in the step that moves, once they were stopped."""
     file, pointer = tmp_path / "mm2.properties", tmp_path / "pointer.json"
     file.write_text(FILE)
     action = MoveApplications().bind(
