@@ -195,5 +195,9 @@ def _temporary(path: Path, content: str | bytes, mode: int, durable: bool) -> It
             if durable:
                 os.fsync(file.fileno())
         yield temporary
+    except OSError as error:
+        if error.filename in (None, str(temporary)):  # of a write there is none, and the temporary name says nothing
+            error.filename = str(path)
+        raise
     finally:
         temporary.unlink(missing_ok=True)

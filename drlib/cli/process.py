@@ -42,19 +42,26 @@ _LINE: Final = "stopped by Ctrl-C"
 def run_command() -> int:
     """Run what the arguments say; returns the exit code. Raises what is an error of drlib itself."""
     try:
-        _refuse_undecodable(sys.argv[1:])
-        code = _invoke()
-    except DrlibError as error:
-        code = _failed(error)
-    except KeyboardInterrupt:
-        code = stopped()
-    except BrokenPipeError:
+        code = _ended()
+    except BrokenPipeError:  # also of the line that says how it ended, where one program reads both outputs
         if not _reader_gone():
             raise
         code = READER_GONE
-    except Exception as error:
-        code = _failed_otherwise(error)
     return _flushed(code)
+
+
+def _ended() -> int:
+    try:
+        _refuse_undecodable(sys.argv[1:])
+        return _invoke()
+    except BrokenPipeError:
+        raise
+    except DrlibError as error:
+        return _failed(error)
+    except KeyboardInterrupt:
+        return stopped()
+    except Exception as error:
+        return _failed_otherwise(error)
 
 
 def leave_when_interrupted() -> None:
@@ -159,7 +166,7 @@ def _failed_otherwise(error: Exception) -> int:
 
         if missing := missing_extra(error, " ".join([NAME, *sys.argv[1:2]])):
             return _failed(missing)
-    if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
+    if isinstance(error, OSError) and error.errno in _FULL:
         return _full(error)
     if isinstance(error, OSError) and _is_of_a_given_path(error):
         return _failed(
@@ -205,5 +212,6 @@ def _flushed(code: int) -> int:
 
 
 def _full(error: OSError) -> int:
-    print_error(f"the output cannot be written: {error.strerror}. Make room, or write elsewhere.")
+    what = "the output" if error.filename is None else os.fsdecode(error.filename)
+    print_error(f"{what} cannot be written: {error.strerror}. Make room, or write elsewhere.")
     return 1

@@ -190,7 +190,9 @@ def read_copies(
     if file is None:
         if not answers:
             raise Unreachable(
-                "the pointer cannot be read", "; ".join(f"{a}: {why}" for a, why in silent.items()), "Start a cluster."
+                "the pointer cannot be read",
+                "; ".join(f"{a}: {why}" for a, why in silent.items()),
+                " ".join(dict.fromkeys(error.remedy for error in errors.values())),
             )
         return PointerCopies(answers, silent, tuple(cluster.alias for cluster in clusters), past=past)
     in_topics = {name for held in answers.values() for name in held}

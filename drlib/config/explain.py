@@ -8,6 +8,7 @@ Not for: printing (`drlib.cli.mirror.config`).
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from drlib.config import keys
 from drlib.config.notices import Notice, place
@@ -18,10 +19,12 @@ from drlib.errors import UsageError
 from drlib.kafka.java_formats import properties
 from drlib.kafka.java_formats.properties import Entry
 
+WHOLE_FILE: Final = "the whole file"
+
 
 @dataclass(frozen=True, slots=True)
 class Effective:
-    """One value in effect. `scope` is a flow or an alias; `written` is the key as in the file, "" for a default.
+    """One value in effect. `scope` is a flow, an alias or `WHOLE_FILE`; `written` is the key as in the file, "" for a default.
 
     `line` is 0 for a default. `places` are all full keys it is read from, of which the first one set counts; `overridden`
     lists the others that are set.
@@ -51,7 +54,8 @@ def explain(path: str | Path, key: str | None = None) -> Explanation:
     file = properties.read(path)
     lookups_of: dict[str, Sequence[Lookup]] = {}
     settings = from_file(file, lookups_of.__setitem__, lenient=True)
-    values, entries = [], file.effective()
+    entries = file.effective()
+    values = [_of_whole_file(entries, name) for name in sorted(keys.TOP_LEVEL_KEYS)]
     for scope, lookups in lookups_of.items():
         seen: set[tuple[str, ...]] = set()
         for lookup in lookups:
@@ -63,6 +67,13 @@ def explain(path: str | Path, key: str | None = None) -> Explanation:
     if key is None:
         return Explanation(settings, tuple(values), settings.notices)
     return _only(key, Explanation(settings, tuple(values), settings.notices))
+
+
+def _of_whole_file(entries: Mapping[str, Entry], key: str) -> Effective:
+    entry, meaning = entries.get(key), keys.MEANINGS[key]
+    if entry is None:
+        return Effective(WHOLE_FILE, key, "", 0, "", meaning, (key,))
+    return Effective(WHOLE_FILE, key, shown(key, entry.value), entry.line, key, meaning, (key,))
 
 
 def _effective(entries: Mapping[str, Entry], scope: str, lookup: Lookup) -> Effective:

@@ -288,6 +288,7 @@ def meant(key: str) -> str | None:
 MEANINGS: Final[Mapping[str, str]] = {
     **{key.name: key.meaning for key in KEYS},
     "clusters": "the aliases of all clusters of this file",
+    "config.providers": "the names under which references find Kafka's own providers of secrets",
     "bootstrap.servers": "host:port of some brokers, from which drlib learns the others",
     "security.protocol": "how connections are encrypted and authenticated",
     "drlib.cluster.id": "the cluster ID that this alias must have; empty: any",

@@ -74,7 +74,7 @@ def _split(file: PropertiesFile, entry: Entry, aliases: Sequence[str]) -> tuple[
         raise UsageError(
             f"{file.where(entry)}: {entry.key} is not a key of a flow of this file",
             _wrong_flow(named, aliases),
-            "Correct the aliases, or add the missing cluster to clusters.",
+            "Correct the aliases, or add the missing cluster to clusters. A flow is written without spaces.",
         )
     return "", entry.key
 
@@ -117,6 +117,13 @@ def place(scope: str) -> keys.Place:
 
 def _refuse_slip(file: PropertiesFile, entry: Entry, scope: str, key: str, aliases: Sequence[str]) -> None:
     prefix = f"{scope}." if scope else ""
+    if key in aliases or "→" in key:
+        raise UsageError(
+            f"{file.where(entry)}: {entry.key} cannot be used",
+            "it is an alias and no key" if key in aliases else "a flow is written with ->",
+            "A space, = or : ends a key. Write A->B.KEY without spaces: "
+            f"{aliases[0]}->{aliases[-1]}.enabled = true, for example.",
+        )
     if (meant := keys.meant(key)) is not None:
         raise UsageError(
             f"{file.where(entry)}: {entry.key} cannot be used",

@@ -6,11 +6,11 @@ Rules: complete and sorted; what is not known is said. Times are UTC. Text from 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -20,6 +20,7 @@ from drlib.drill.session.left_behind import LeftBehind, headline
 
 _COLUMNS = ("kind", "name", "state", "members", "client IDs", "hosts", "topics", "last active (UTC)", "moves")
 _LEFT = ("where", "kind", "name", "client IDs", "hosts", "last active (UTC)", "moves", "why")
+_TABLE_WIDTH = 120  # columns of a terminal
 
 
 def render_inventory(inventory: Inventory, aliases: Iterable[str]) -> RenderableType:
@@ -31,7 +32,7 @@ def render_inventory(inventory: Inventory, aliases: Iterable[str]) -> Renderable
         parts += [_line(f"not known: {why}", "yellow") for why in inventory.unknown.get(alias, ())]
         parts += [_line(f"not known, and not needed: {why}", "dim") for why in inventory.notes.get(alias, ())]
         if rows:
-            parts.append(_table(rows))
+            parts.append(_Rows(_COLUMNS, map(_cells, rows)))
             reasons = dict.fromkeys(f"{row.kind.value}, {row.way.value}: {row.how}" for row in rows)
             parts += [Text(), *map(_line, reasons)]
             parts += [_line(f"not known of {row.name}: {row.unknown}", "yellow") for row in rows if row.unknown]
@@ -46,24 +47,46 @@ def _headline(inventory: Inventory, alias: str, count: int) -> str:
     return f"{alias}: {known}{count} application{'' if count == 1 else 's'}"
 
 
-def _table(rows: Iterable[Application]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
-    for name in _COLUMNS:
-        table.add_column(name, overflow="fold")
-    for row in rows:
-        cells = (
-            row.kind.value,
-            row.name,
-            row.state,
-            "" if row.kind in (Kind.TRANSACTIONAL, Kind.IDEMPOTENT) else formats.cell(row.members),
-            ", ".join(row.clients),
-            ", ".join(row.hosts),
-            ", ".join(row.topics),
-            "" if row.last_ms is None else formats.second(row.last_ms),
-            row.way.value,
-        )
-        table.add_row(*(_line(cell) for cell in cells))
-    return table
+class _Rows:
+    """A table; where it is too narrow for one, each row is a list: names would be folded to a few letters a line."""
+
+    def __init__(self, columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
+        self._columns, self._rows = columns, tuple(rows)
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        if options.max_width >= _TABLE_WIDTH:
+            table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
+            for name in self._columns:
+                table.add_column(name, overflow="fold")
+            for row in self._rows:
+                table.add_row(*map(_line, row))
+            yield table
+            return
+        width = max(map(len, self._columns))
+        for row in self._rows:
+            cells = dict(zip(self._columns, row, strict=True))
+            yield _line(cells.pop("name"), "bold")
+            item = Table.grid(padding=(0, 1, 0, 0))
+            item.add_column(min_width=width + 2, no_wrap=True)
+            item.add_column(overflow="fold")
+            for name, cell in cells.items():
+                if cell:
+                    item.add_row(Text(f"  {name}"), _line(cell))
+            yield item
+
+
+def _cells(row: Application) -> tuple[str, ...]:
+    return (
+        row.kind.value,
+        row.name,
+        row.state,
+        "" if row.kind in (Kind.TRANSACTIONAL, Kind.IDEMPOTENT) else formats.cell(row.members),
+        ", ".join(row.clients),
+        ", ".join(row.hosts),
+        ", ".join(row.topics),
+        "" if row.last_ms is None else formats.second(row.last_ms),
+        row.way.value,
+    )
 
 
 def render_left_behind(found: LeftBehind) -> RenderableType:
@@ -73,23 +96,20 @@ def render_left_behind(found: LeftBehind) -> RenderableType:
     age = formats.second(kept.taken_ms)
     parts.append(_line(f"inventory of run {kept.run}, taken at {age} UTC", "dim"))
     parts += [_line(f"not known: {why}", "yellow") for why in found.unknown]
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
-    for name in _LEFT:
-        table.add_column(name, overflow="fold")
-    for each in found.applications:
-        row = each.application
-        cells = (
+    rows = [
+        (
             each.stand.value,
-            row.kind.value,
-            row.name,
-            ", ".join(row.clients),
-            ", ".join(row.hosts),
-            "" if row.last_ms is None else formats.second(row.last_ms),
-            row.way.value,
+            each.application.kind.value,
+            each.application.name,
+            ", ".join(each.application.clients),
+            ", ".join(each.application.hosts),
+            "" if each.application.last_ms is None else formats.second(each.application.last_ms),
+            each.application.way.value,
             each.why,
         )
-        table.add_row(*(_line(cell) for cell in cells))
-    return Group(*parts, *([table] if found.applications else []))
+        for each in found.applications
+    ]
+    return Group(*parts, *([_Rows(_LEFT, rows)] if rows else []))
 
 
 def left_behind_json(found: LeftBehind) -> str:

@@ -203,5 +203,19 @@ def test_configurations_of_librdkafka_are_made_in_one_place() -> None:
     assert named == {"drlib/client/ordered_consumer.py"}  # which is given its configuration
 
 
+def test_clients_of_librdkafka_write_to_no_terminal() -> None:
+    """It writes a fatal error to standard error at any level, unless it has a logger. Not for: the lab, lessons, practice."""
+    made = [
+        f"{path}:{node.lineno}"
+        for path, tree in sources()
+        if "confluent_kafka" in {name.split(".")[0] for name in names_in(tree)}
+        if not path.startswith((*LAB, "drlib/training/", "drlib/analysis/sessions/"))
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("Producer", "Consumer", "AdminClient")
+        if "logger" not in {keyword.arg for keyword in node.keywords}
+    ]
+    assert made == []
+
+
 def names_in(tree: ast.Module) -> list[str]:
     return [name for node in ast.walk(tree) for name in imported(node)]

@@ -242,4 +242,4 @@ def _doctor(settings: MirrorSettings, runs: Path) -> None:
         if each.fix:
             show(one_line(f"    {each.fix}"))
     if len(findings) > WORST:
-        show(f"  and {len(findings) - WORST} more: drlib doctor")
+        show(one_line(f"  and {len(findings) - WORST} more: drlib doctor {shlex.quote(str(settings.path))}"))

@@ -180,11 +180,11 @@ def monitoring_file(name: str) -> str:
 
 def unit_for(file: Path, name: str) -> str:
     """The unit's text. Raises `UsageError` for a file or name that cannot be used."""
-    from drlib.kafka.java_formats import properties
+    from drlib.kafka.java_formats import properties, references
 
     unit = service_files.unit_name(name)
     path = file.absolute()
-    raw = properties.read(path)
+    raw = references.as_declared(properties.read(path))
     text = "\n".join(entry.value for entry in raw.effective().values())
     flows = _flows(path, bool(_ENVIRONMENT.search(text) or _FILES.search(text)))
     python = Path(sys.executable).absolute()
@@ -203,7 +203,7 @@ def bootstrap_unit(
     file: Path, name: str, listen: Sequence[str], address: Sequence[str] = (), metrics: str | None = None
 ) -> str:
     """The text of a bootstrap address's unit. Raises `UsageError` for a file, name or address that cannot be used."""
-    from drlib.kafka.java_formats import properties
+    from drlib.kafka.java_formats import properties, references
     from drlib.mirror.status.endpoint import parse_address
 
     unit, path = service_files.unit_name(name), file.absolute()
@@ -212,7 +212,8 @@ def bootstrap_unit(
     for _, each in options:
         parse_address(each)
     given = [word for option in options for word in option]
-    text = "\n".join(entry.value for entry in properties.read(path).effective().values())
+    raw = references.as_declared(properties.read(path))
+    text = "\n".join(entry.value for entry in raw.effective().values())
     python = Path(sys.executable).absolute()
     clusters = _clusters(path, bool(_ENVIRONMENT.search(text) or _FILES.search(text)))
     return fill(

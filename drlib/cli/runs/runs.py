@@ -69,16 +69,19 @@ def runs(
     past = history.read_runs(runs_dir)
     books = {book.name: book for book in (model.load(path) for path in find.in_folder(runbooks))}
     now_ms = clock.now_ms()
-    names = sorted({run.outcome.runbook for run in past} | {n for n, book in books.items() if book.schedule})
-    standings = [_standing(name, books.get(name), past, now_ms) for name in names]
+    begun = [run for run in past if run.stored.plan_hash is None]
+    names = sorted({run.outcome.runbook for run in begun} | {n for n, book in books.items() if book.schedule})
+    standings = [_standing(name, books.get(name), begun, now_ms) for name in names]
     if as_json:
         runs = [{**asdict(r.outcome), **_evidence(r.stored)} for r in past[-limit:]]
         show(json.dumps({"runs": runs, "runbooks": [asdict(stand) for stand in standings]}, indent=2))
     else:
         console = plain_console()
-        begun = [run for run in past if run.stored.plan_hash is None]
         plans = [run for run in past if run.stored.plan_hash is not None]
         console.print(_runs(begun[-limit:][::-1]) if begun else f"No run in {runs_dir}.")
+        for run in (each for each in begun[-limit:][::-1] if each.stored.why):
+            name = run.outcome.run
+            console.print(formats.one_line(f"{name}: {run.outcome.verdict}, {run.stored.why.replace(f'{name}: ', '')}"))
         if plans:
             console.print(_plans(plans[-limit:][::-1]), "Run one: drlib run --plan HASH", sep="\n")
         if standings:
@@ -168,7 +171,7 @@ def _again(name: str, book: Runbook | None, past: tuple[PastRun, ...]) -> str:
     )
 
 
-def _standing(name: str, book: Runbook | None, past: tuple[PastRun, ...], now_ms: int) -> Standing:
+def _standing(name: str, book: Runbook | None, past: list[PastRun], now_ms: int) -> Standing:
     from drlib.runbook.file import calendar
     from drlib.runbook.history_rules import standing
 
@@ -184,10 +187,10 @@ def _runs(newest: list[PastRun]) -> Table:
         justify: JustifyMethod = "right" if name.startswith("R") else "left"
         table.add_column(name, justify=justify, overflow="fold", no_wrap=name == "run")  # a name is copied as a whole
     for run in newest:
-        outcome, why = run.outcome, run.stored.why.replace(f"{run.outcome.run}: ", "")
+        outcome = run.outcome
         table.add_row(
             formats.one_line(outcome.run),
-            formats.one_line(f"{outcome.verdict}, {why}" if why else outcome.verdict),
+            formats.one_line(outcome.verdict),
             "-" if outcome.rto_seconds is None else f"{outcome.rto_seconds:.2f}",
             "-" if outcome.rpo_records is None else f"{outcome.rpo_records:,}",
             "-" if outcome.rpo_seconds is None else f"{outcome.rpo_seconds:.2f}",
@@ -213,7 +216,9 @@ def _stands(standings: list[Standing]) -> Table:
 
     table = Table(title="Runbooks", title_justify="left")
     for name in ("runbook", "runs", "last verdict", "RTO trend", "RPO trend", "next due, UTC"):
-        table.add_column(name, justify="right" if name == "runs" else "left")
+        table.add_column(
+            name, justify="right" if name == "runs" else "left", overflow="fold", no_wrap=name == "runbook"
+        )
     for each in standings:
         last = each.last.verdict if each.last is not None else "never run"
         table.add_row(

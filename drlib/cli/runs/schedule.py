@@ -37,11 +37,16 @@ def emit(
         raise UsageError("FILE and --lab", "a runbook runs on one of them", "Give only one.")
     more = ["--lab"] if lab else [str(file.absolute())] if file is not None else []
     book = model.load(find(runbook))
+    from drlib.kafka.java_formats import references
+
+    refers = book.model_dump_json()
     if file is not None:
         from drlib.kafka.java_formats import properties
 
-        properties.read(file)  # its references are those of who runs it
-    text = schedule.emit(book, scheduler, runs_dir=runs_dir, more=more, user=user)
+        # its references are those of who runs it
+        refers += "\n".join(entry.value for entry in references.as_declared(properties.read(file)).effective().values())
+    variables = references.variables(refers)
+    text = schedule.emit(book, scheduler, runs_dir=runs_dir, more=more, user=user, variables=variables)
     if not more and clusters.unnamed(book, {}):
         ways = "FILE, or --lab for clusters of its own" if clusters.has_own_lab(book) else "FILE"
         raise UsageError(f"runbook {book.name}", "it needs clusters, and none were given", f"Give {ways}.")

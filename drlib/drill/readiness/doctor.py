@@ -100,10 +100,12 @@ def _enabled(settings: MirrorSettings, flow: Flow | None) -> Sequence[FlowSettin
 
 def _context(settings: MirrorSettings, flow: FlowSettings, objectives: Objectives) -> CheckContext:
     source, target = settings.clusters[flow.flow.source], settings.clusters[flow.flow.target]
+    at_source, at_target = (",".join(cluster.bootstrap_servers) for cluster in (source, target))
     return CheckContext(
         file=str(settings.path),
-        source=",".join(source.bootstrap_servers),
-        target=",".join(target.bootstrap_servers),
+        source=at_source,
+        target=at_target,
+        secured=frozenset(",".join(each.bootstrap_servers) for each in (source, target) if each.secured),
         objectives=objectives,
         retention_warning_s=flow.retention_warning_s,
         redirected=flow.producers_redirected,

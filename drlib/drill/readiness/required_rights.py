@@ -20,7 +20,7 @@ from drlib.config.settings import MirrorSettings
 from drlib.drill.plan import lease_record
 from drlib.drill.readiness.role import Role
 from drlib.errors import UsageError
-from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.kafka.security.cluster_settings import COMMAND_CONFIG, ClusterSettings
 from drlib.kafka.share_groups.names import STATE_TOPIC
 from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.offsets.unreplicated.ledger import TOPIC as TAILS
@@ -32,7 +32,6 @@ from drlib.mirror.sync.source_groups import OFFSETS_TOPIC
 from drlib.mirror.transactions.transaction_state import TRANSACTIONS_TOPIC
 from drlib.model import Flow
 
-COMMAND_CONFIG: Final = "admin.properties"  # to be replaced: the client file of a user who may alter ACLs
 SOURCE_GONE: Final = "a source that does not answer"
 DENY_WRITES: Final = "source.fence with deny_write"
 CLIENTS: Final = "clients.refuse and clients.admit"

@@ -13,6 +13,7 @@ Not for: what a state may become (`drlib.drill.plan.states`), and fencing what a
 step says that no other run had taken over by then.
 """
 
+import logging
 import os
 import queue
 import socket
@@ -42,6 +43,7 @@ from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow, TopicPartition
 from drlib.runs.abort import user_name
 
+_QUIET: Final = logging.getLogger("drlib.librdkafka")  # it writes a fatal error, as a fence is, whatever the level
 _WRITE_S: Final = 15.0
 _ASK_S: Final = 5.0  # for the target to say that it answers, where the lease was lost
 _POLL_S: Final = 0.05
@@ -273,7 +275,8 @@ class Lease:
                     "auto.offset.reset": "latest",
                     "log_level": 0,
                     "error_cb": _ignore,
-                }
+                },
+                logger=_QUIET,
             )
             consumer.subscribe([drill_lease.TOPIC], on_assign=on_assign, on_revoke=gone, on_lost=gone)
             while not assigned and not self._stop.is_set():
@@ -311,7 +314,8 @@ class Lease:
                 "transaction.timeout.ms": 10_000,
                 "log_level": 0,
                 "error_cb": _ignore,
-            }
+            },
+            logger=_QUIET,
         )
         self._producer.init_transactions(_WRITE_S)
 

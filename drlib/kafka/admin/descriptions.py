@@ -42,9 +42,11 @@ class NewTopicSpec:
     replication_factor: int
     config: Mapping[str, str]
 
-    def command(self, bootstrap: Sequence[str]) -> str:
-        """The `kafka-topics.sh` command that creates it at `bootstrap`, quoted for a POSIX shell."""
-        words = ["kafka-topics.sh", "--bootstrap-server", ",".join(bootstrap), "--create", "--topic", self.name]
+    def command(self, bootstrap: Sequence[str], config: str = "") -> str:
+        """The `kafka-topics.sh` command that creates it at `bootstrap`, quoted for a POSIX shell. `config`: of its client."""
+        words = ["kafka-topics.sh", "--bootstrap-server", ",".join(bootstrap)]
+        words += ["--command-config", config] if config else []
+        words += ["--create", "--topic", self.name]
         words += ["--partitions", str(self.partitions)]
         words += ["--replication-factor", str(self.replication_factor)] if self.replication_factor > 0 else []
         words += [word for key, value in self.config.items() for word in ("--config", f"{key}={value}")]

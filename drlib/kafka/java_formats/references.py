@@ -96,6 +96,11 @@ def refers(text: str) -> bool:
     return next(_references(text), None) is not None
 
 
+def variables(text: str) -> tuple[str, ...]:
+    """The variables of the environment that `text` refers to, by name."""
+    return tuple(sorted({found.key for found in _references(text) if found.provider == "env" and not found.path}))
+
+
 def _replaced(text: str, replacement: Callable[[_Reference], str]) -> str:
     parts, end = [], 0
     for found in _references(text):

@@ -6,9 +6,12 @@ Not for: files (`drlib.config.settings`), librdkafka's configuration (`drlib.kaf
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from drlib.kafka.security import java_keys as security
 from drlib.kafka.security.credentials import Protocol, Security
+
+COMMAND_CONFIG: Final = "admin.properties"  # to be replaced: the client file of a user who may alter ACLs
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,16 @@ class ClusterSettings:
     def secured(self) -> bool:
         """Whether connections use TLS or a login."""
         return security.protocol(self.alias, self.security) is not Protocol.PLAINTEXT
+
+    @property
+    def command_config(self) -> str:
+        """What Kafka's tools need as `--command-config` to reach it, "" for nothing."""
+        return COMMAND_CONFIG if self.secured else ""
+
+    def tool(self, name: str) -> str:
+        """How a command of one of Kafka's tools for this cluster begins."""
+        config = f" --command-config {COMMAND_CONFIG}" if self.secured else ""
+        return f"{name} --bootstrap-server {','.join(self.bootstrap_servers)}{config}"
 
     def connection(self) -> Security:
         """`security` with references resolved and stores opened now. Raises `UsageError`."""

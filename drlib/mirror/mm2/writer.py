@@ -10,6 +10,7 @@ records is an event; a cluster that does not answer is reported elsewhere.
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Sequence
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -226,5 +227,6 @@ def _producer(cluster: ClusterSettings, client_id: str) -> Producer:
             "queue.buffering.max.messages": 100_000,
             "message.timeout.ms": 30_000,
             "log_level": 0,
-        }
+        },
+        logger=logging.getLogger("drlib.librdkafka"),  # a fatal error is written whatever the level
     )

@@ -77,9 +77,8 @@ class OpenTransactions:
             str(partition),
             f"offset {held.offset}: {detail}; it holds back {waiting} offsets",
             remedy=(
-                "Let its application end it, or abort it: kafka-transactions.sh --bootstrap-server "
-                f"{','.join(self._cluster.bootstrap_servers)} abort --topic {partition.topic} "
-                f"--partition {partition.partition} --start-offset {held.offset}"
+                f"Let its application end it, or abort it: {self._cluster.tool('kafka-transactions.sh')} abort "
+                f"--topic {partition.topic} --partition {partition.partition} --start-offset {held.offset}"
             ),
         )
 

@@ -252,7 +252,7 @@ class Preflight:
                 JournalNotCompacted(
                     f"the journal {name} on {self.settings.flow.target} is not compacted",
                     f"its cleanup.policy is {policy}, but entries of the journal must never expire",
-                    f"kafka-configs.sh --bootstrap-server {','.join(self.target_settings.bootstrap_servers)} "
+                    f"{self.target_settings.tool('kafka-configs.sh')} "
                     f"--alter --topic {name} --add-config cleanup.policy=compact",
                 )
             )
@@ -314,7 +314,7 @@ def not_authorized(right: Right, cluster: ClusterSettings) -> NotAuthorized:
     return NotAuthorized(
         f"{who} may not {right} of {cluster.alias}",
         "no ACL of that cluster allows it",
-        f"{command(right, principal, cluster.bootstrap_servers)}{unknown}",
+        f"{command(right, principal, cluster.bootstrap_servers, config=cluster.command_config)}{unknown}",
     )
 
 

@@ -117,12 +117,14 @@ def not_created(refused: Sequence[tuple[NewTopicSpec, DrlibError]], cluster: Clu
     names = ", ".join(topic.name for topic, _ in refused)
     principal = principal_of(cluster)
     grants = [
-        command(Right("topic", topic.name, ("CREATE",)), principal, cluster.bootstrap_servers)
+        command(
+            Right("topic", topic.name, ("CREATE",)), principal, cluster.bootstrap_servers, config=cluster.command_config
+        )
         for topic, error in refused
         if _is_unauthorized(error)
     ]
     remedy = f"Let who may create them do so, with what {cluster.alias} accepts; topics that exist are used: "
-    remedy += "; ".join(topic.command(cluster.bootstrap_servers) for topic, _ in refused)
+    remedy += "; ".join(topic.command(cluster.bootstrap_servers, cluster.command_config) for topic, _ in refused)
     if grants:
         remedy = f"Grant the right: {'; '.join(grants)}. Or: {remedy}"
     why = "; ".join(dict.fromkeys(error.why for _, error in refused))
@@ -151,10 +153,7 @@ def adjust_journal(cluster: ClusterSettings, journal: str, timeout_s: float, eve
             _alter(admin, journal, changes, done, kept)
         except DrlibError as error:
             settings = ",".join(f"{change.name}={change.new}" for change in changes)
-            command = (
-                f"kafka-configs.sh --bootstrap-server {','.join(cluster.bootstrap_servers)} --alter --topic {journal} "
-                f"--add-config {settings}"
-            )
+            command = f"{cluster.tool('kafka-configs.sh')} --alter --topic {journal} --add-config {settings}"
             detail = (
                 f"a claim may have to read a gigabyte of it, its segments are the broker's; altering it failed: {error}"
             )

@@ -27,7 +27,7 @@ CRONTAB: Final = """\
 {title}
 # Add it with: crontab -u {user} -e. Times are the machine's; CRON_TZ=UTC is for cronie and others that know it.
 CRON_TZ=UTC
-{times} {command}
+{needs}{times} {command}
 """
 SYSTEMD: Final = """\
 {title}
@@ -42,7 +42,7 @@ After=network-online.target
 Type=oneshot
 User={user}
 WorkingDirectory={folder}
-ExecStart={command}
+{needs}ExecStart={command}
 # A run stops within seconds of SIGTERM, with its folder finished.
 TimeoutStopSec=60
 TimeoutStartSec=infinity
@@ -91,7 +91,7 @@ with DAG(
     tags=["drlib", "drill"],
 ):
     # A drill that failed is looked at by a person, not repeated.
-    BashOperator(task_id="run", bash_command={command}, cwd={folder}, retries=0)
+{needs}    BashOperator(task_id="run", bash_command={command}, cwd={folder}, retries=0)
 """
 
 
@@ -103,9 +103,16 @@ class Scheduler(StrEnum):
 
 
 def emit(
-    book: Runbook, scheduler: Scheduler, *, runs_dir: Path, more: Sequence[str] = (), user: str | None = None
+    book: Runbook,
+    scheduler: Scheduler,
+    *,
+    runs_dir: Path,
+    more: Sequence[str] = (),
+    user: str | None = None,
+    variables: Sequence[str] = (),
 ) -> str:
-    """The file as text. `more` are further arguments of `drlib run`; `user` runs it, by default the caller's.
+    """The file as text. `more` are further arguments of `drlib run`; `user` runs it, by default the caller's. `variables` of
+    the environment are what it refers to: a scheduler has others than the shell that this was typed in.
 
     Raises `UsageError` where the times cannot be said, where a path or an argument cannot be written for the scheduler, and
     for root without `user`: who may edit the runbook, its notebook or a hook would be root.
@@ -123,18 +130,18 @@ def emit(
     ]
     match scheduler:
         case Scheduler.CRON:
-            return _cron(book, argv, _user(user))
+            return _cron(book, argv, _user(user), variables)
         case Scheduler.SYSTEMD:
-            return _systemd(book, argv, _user(user))
+            return _systemd(book, argv, _user(user), variables)
         case Scheduler.AIRFLOW:
             if user is not None:
                 raise UsageError("--user and --as airflow", "tasks run as Airflow's workers do", "Leave --user out.")
-            return _airflow(book, argv)
+            return _airflow(book, argv, variables)
         case Scheduler.JUPYTER:
             if user is not None:
                 why = "jobs run as JupyterLab does"
                 raise UsageError("--user and --as jupyter-scheduler", why, "Leave --user out.")
-            return _jupyter(book, argv)
+            return _jupyter(book, argv, variables)
 
 
 def _user(given: str | None) -> Escaped:
@@ -172,25 +179,37 @@ def times(book: Runbook) -> Cron:
     return cron
 
 
-def _cron(book: Runbook, argv: Sequence[str], user: Escaped) -> str:
+def _needs(variables: Sequence[str], where: str, more: Escaped | None = None, indent: str = "") -> Escaped:
+    """A comment with the variables that have to be set, or nothing."""
+    if not variables:
+        return fill("")
+    said = comment(f"The run refers to {', '.join(variables)} of its environment: {where}")
+    return fill("{indent}{said}\n{more}", indent=fill(indent), said=said, more=more or fill(""))
+
+
+def _cron(book: Runbook, argv: Sequence[str], user: Escaped, variables: Sequence[str]) -> str:
     return fill(
         CRONTAB,
         title=comment(title(book.title, None)),
+        needs=_needs(variables, "a line NAME=value for each, in place of this one."),
         user=user,
         times=service_files.unit_text(str(times(book))),
         command=service_files.cron_command(_home(book), argv),
     )
 
 
-def _systemd(book: Runbook, argv: Sequence[str], user: Escaped) -> str:
+def _systemd(book: Runbook, argv: Sequence[str], user: Escaped, variables: Sequence[str]) -> str:
     try:
         when = calendar.on_calendar(times(book))
     except ValueError as error:
         raise UsageError(f"runbook {book.name}: its schedule", str(error), "Restrict one of the two days.") from None
+    unit = service_files.unit_name(f"drlib-{book.name}")
+    read = fill("EnvironmentFile=/etc/{unit}.env\n", unit=unit)
     return fill(
         SYSTEMD,
         title=comment(title(book.title, None)),
-        unit=service_files.unit_name(f"drlib-{book.name}"),
+        unit=unit,
+        needs=_needs(variables, "a file of NAME=value lines, owned by root, mode 0600.", read),
         description=service_files.unit_text(title(book.title, None)),
         user=user,
         folder=service_files.unit_path(_home(book)),
@@ -199,9 +218,10 @@ def _systemd(book: Runbook, argv: Sequence[str], user: Escaped) -> str:
     )
 
 
-def _airflow(book: Runbook, argv: Sequence[str]) -> str:
+def _airflow(book: Runbook, argv: Sequence[str], variables: Sequence[str]) -> str:
     return fill(
         AIRFLOW,
+        needs=_needs(variables, "set them where Airflow's workers start.", indent="    "),
         name=python_text(f"drlib_{book.name}".replace("-", "_").replace(".", "_")),
         description=python_text(title(book.title, None)),
         times=python_text(str(times(book))),
@@ -210,8 +230,9 @@ def _airflow(book: Runbook, argv: Sequence[str]) -> str:
     )
 
 
-def _jupyter(book: Runbook, argv: Sequence[str]) -> str:
-    return jupyter_job.files(jupyter_job.job_definition(book.name, argv, _home(book), times(book)))
+def _jupyter(book: Runbook, argv: Sequence[str], variables: Sequence[str]) -> str:
+    needs = _needs(variables, "set them where JupyterLab starts.")
+    return needs + jupyter_job.files(jupyter_job.job_definition(book.name, argv, _home(book), times(book)))
 
 
 def _home(book: Runbook) -> Path:

@@ -68,13 +68,12 @@ def make(
 ) -> FirstRunbooks:
     """All files for `flows`, made without asking anything. `notebooks`: the shipped ones, by name."""
     named = runbooks.names(flows)
-    files: dict[str, str] = {}
+    files = {f"{runbooks.COPIES}/{name}": text for name, text in sorted(notebooks.items())}  # before what needs them
     partial: set[str] = set()
     for facts, names in zip(flows, named, strict=True):
         own = runbooks.texts(facts, names, place, objectives)
         files |= own
         partial |= set() if facts.complete else set(own) | {readme.NAME}
-    files |= {f"{runbooks.COPIES}/{name}": text for name, text in sorted(notebooks.items())}
     files[readme.NAME] = readme.page(flows, named, place, objectives)
     return FirstRunbooks(files, frozenset(partial))
 
@@ -128,15 +127,18 @@ def known_objectives(folder: Path, flows: Sequence[FlowFacts]) -> Objectives:
 
 def write(made: FirstRunbooks, folder: Path, forced: Collection[str] = ()) -> dict[str, Outcome]:
     """Write what may be written; by path what was done. Raises `UsageError` for a folder that cannot be written, and for a
-    name in `forced` that is no file of drlib's."""
+    name in `forced` that is no file of drlib's. Where it is interrupted, new files are taken away: `drlib failover` takes a
+    runbook that is there, and the next `drlib init` would keep a file that the manifest does not have."""
     refuse_unknown(forced, made.files)
     manifest = read_manifest(folder)
-    outcomes = {}
+    outcomes, new = {}, []
     try:
         (folder / runbooks.COPIES).mkdir(parents=True, exist_ok=True)
         for path, text in made.files.items():
             there = _there(folder / path)
             outcome = _decide(there, text, manifest.get(path), path in forced, path in made.partial)
+            if there is None:
+                new.append(folder / path)
             if outcome is Outcome.WRITTEN:
                 write_whole(folder / path, text, mode=_MODE)
             if outcome in (Outcome.WRITTEN, Outcome.UNCHANGED):
@@ -145,7 +147,11 @@ def write(made: FirstRunbooks, folder: Path, forced: Collection[str] = ()) -> di
         written = Manifest(sha256=manifest).model_dump_json(indent=1) + "\n"
         if _there(folder / MANIFEST) != written.encode():
             write_whole(folder / MANIFEST, written, mode=_MODE)
-    except OSError as error:
+    except BaseException as error:
+        for made_now in new:
+            made_now.unlink(missing_ok=True)
+        if not isinstance(error, OSError):
+            raise
         why = error.strerror or type(error).__name__
         raise UsageError(f"{folder} cannot be written", why, "Give another folder: --dir DIR.") from error
     return outcomes

@@ -37,7 +37,7 @@ _FOR: Final[Mapping[str, str]] = {
     REPROTECT: "{source} is back: settle what only it has, and mirror {target} back to it",
     FAIL_BACK: "after that, the applications move home to {source}; `drlib failback` runs both",
     SWAP: "or {target} stays the source: settle what only {source} has, and make {source} its target",
-    SWITCHOVER: "both clusters are up: move the applications from {source} to {target}",
+    SWITCHOVER: "both clusters are up: move the applications from {source} to {target} (a pointer has to name {source})",
     AUDIT: "do both clusters agree, record by record?",
     LAG: "who lags, does it grow, how long does retention leave?",
 }
@@ -148,7 +148,9 @@ def _flow(facts: FlowFacts, files: Mapping[str, str], place: Place) -> list[str]
         ]
     written = "not known" if facts.written is None else names_of(facts.written) or "none"
     missing = "not known" if facts.missing is None else names_of(facts.missing) or "none"
-    mirrored = names_of(sorted(facts.mirrored)) or ("not known" if facts.source.silence else "none")
+    mirrored = names_of(sorted(facts.mirrored)) or (
+        "not known" if facts.source.silence or facts.source.unknown else "none"
+    )
     address = code(",".join(facts.target.addresses))
     lines += [
         f"Mirrored topics: {mirrored}. Topics that producers were seen to write to: {written}. Of the topics that producers",
@@ -193,5 +195,7 @@ def lines_of(flows: Iterable[FlowFacts]) -> list[str]:
         written = (
             "producers not known" if facts.written is None else f"{len(facts.written)} topics with idempotent producers"
         )
-        found.append(f"{facts.flow}: {len(facts.mirrored)} mirrored topics, {groups}, {written}")
+        unknown = not facts.mirrored and (facts.source.silence or facts.source.unknown)
+        mirrored = "mirrored topics not known" if unknown else f"{len(facts.mirrored)} mirrored topics"
+        found.append(f"{facts.flow}: {mirrored}, {groups}, {written}")
     return found

@@ -69,6 +69,7 @@ class ConsoleWidget:
         self.lab_row = ipywidgets.HBox([self.cluster, *self.buttons.values()], layout={"flex_flow": "row wrap"})
         self.remedy_row = ipywidgets.HBox([], layout={"flex_flow": "row wrap", "display": "none"})
         self._offered: tuple[Remedy, ...] = ()
+        self._remedies: dict[Remedy, Any] = {}
         self.browser = Browser(watching.settings, watching.state, self._read)
         parts = [
             self.drill_row,
@@ -148,18 +149,17 @@ class ConsoleWidget:
         self._offer(remedies(state, lab=self._lab is not None))
 
     def _offer(self, offered: tuple[Remedy, ...]) -> None:
-        """Buttons for the remedies of open alerts; the same ones are not made again, so that the focus stays."""
+        """Buttons for the remedies of open alerts. A remedy's button is made once, so that the focus stays, and is not closed
+        while it is out of sight: a page that is loaded at that moment would look for a child that is gone, and report it."""
         if offered == self._offered:
             return
-        for old in self.remedy_row.children:
-            old.close()
-        buttons = []
         for remedy in offered:
-            button = _button(remedy.label, "Remedy of an open alert; takes nothing away")
-            button.on_click(self._answered(partial(self._remedy, remedy)))
-            answer_while_busy(button)
-            buttons.append(button)
+            if remedy not in self._remedies:
+                self._remedies[remedy] = button = _button(remedy.label, "Remedy of an open alert; takes nothing away")
+                button.on_click(self._answered(partial(self._remedy, remedy)))
+                answer_while_busy(button)
         self._offered = offered
+        buttons = [self._remedies[remedy] for remedy in offered]
         self.remedy_row.children = buttons
         self.remedy_row.layout.display = "flex" if buttons else "none"
 

@@ -161,6 +161,8 @@ def _summary(copies: PointerCopies, application: str, now_ms: int) -> Iterator[s
             )
         if hold := _hold(pointer, since, now_ms):
             yield hold
+    if not copies.applications and not copies.silent:
+        return  # there are no copies
     yield "All copies agree." if copies.agree else "The copies do NOT agree, or not all of them could be read."
     if not copies.agree and not conflict and pointer is not None:
         yield "To write the newest one to all of them: drlib pointer publish FILE"

@@ -156,6 +156,15 @@ def test_reader_that_is_gone_ends_the_command_silently(arguments: tuple[str, ...
     assert (result.returncode, result.stderr) == (READER_GONE, "")
 
 
+def test_reader_of_both_outputs_that_is_gone_ends_a_command_that_fails(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "drlib.cli", "doctor", str(tmp_path / "none.properties")]
+    result = subprocess.run(command, cwd=ROOT, stdout=write, stderr=write, timeout=60, check=False)
+    os.close(write)
+    assert result.returncode == READER_GONE
+
+
 def test_output_that_cannot_be_written_is_said_in_one_line() -> None:
     with Path("/dev/full").open("w") as full:
         command = [sys.executable, "-m", "drlib.cli", "--help"]
@@ -167,6 +176,22 @@ def test_output_that_cannot_be_written_is_said_in_one_line() -> None:
         result.stderr
         == "drlib: the output cannot be written: No space left on device. Make room, or write elsewhere.\n"
     )
+
+
+def test_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    limited = f"ulimit -f 0; exec {sys.executable} -m drlib.cli notebook --copy --no-browser"
+    result = subprocess.run(
+        ["sh", "-c", limited],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert result.returncode == 1
+    assert result.stderr.startswith(f"drlib: {tmp_path / 'notebooks'}/")
+    assert result.stderr.endswith(" cannot be written: File too large. Make room, or write elsewhere.\n")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from drlib.config import keys
-from drlib.config.explain import Effective, Explanation, explain
+from drlib.config.explain import WHOLE_FILE, Effective, Explanation, explain
 from drlib.config.flow_settings import Scope
 from drlib.errors import UsageError
 
@@ -73,6 +73,16 @@ def test_explain_shows_references_and_hides_secrets(file: Path) -> None:
     assert only(found, "LEFT", "ssl.key.password").value == "[hidden]"
     assert only(found, "LEFT", "sasl.jaas.config").value == "[hidden] ${env:DRLIB_TEST_NOT_SET}"
     assert "hush" not in str(found)
+
+
+def test_explain_has_the_keys_of_the_whole_file_set_or_not(file: Path) -> None:
+    file.write_text(f"{FILE}drlib.witness.token = ${{env:DRLIB_TEST_NOT_SET}}\n")
+    (clusters,) = explain(file, "clusters").values
+    assert (clusters.scope, clusters.value, clusters.line) == (WHOLE_FILE, "LEFT, RIGHT", 1)
+    (token,) = explain(file, "drlib.witness.token").values
+    assert token.value == "${env:DRLIB_TEST_NOT_SET}"
+    assert [each.line for each in explain(file, "drlib.witness.ca").values] == [0]
+    assert {each.key for each in explain(file).values if each.scope == WHOLE_FILE} == keys.TOP_LEVEL_KEYS
 
 
 def test_explain_key_lists_every_place_where_it_counts(file: Path) -> None:

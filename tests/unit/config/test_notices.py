@@ -111,6 +111,14 @@ def test_check_keys_misspelt_key_is_refused_with_a_suggestion(line: str, meant: 
         ("LEFT->MIDDLE.enabled = true", "LEFT->MIDDLE: MIDDLE is not in clusters (LEFT, RIGHT)"),
         ("LEFT->LEFT.enabled = true", "LEFT->LEFT names one cluster twice"),
         ("RIHGT.bootstrap.servers = h:1", "the cluster RIHGT is not in clusters (LEFT, RIGHT)"),
+        (
+            "LEFT -> RIGHT.topics = orders",
+            "it is an alias and no key",
+        ),  # a key ends at a space, so `topics` would stay .*
+        ("LEFT ->RIGHT.topics = orders", "it is an alias and no key"),
+        ("LEFT=>RIGHT.enabled = true", "it is an alias and no key"),
+        ("LEFT-> RIGHT.enabled = true", "is not in clusters (LEFT, RIGHT)"),
+        ("LEFT→RIGHT.enabled = true", "a flow is written with ->"),
     ],
 )
 def test_check_keys_unsafe_or_unknown_key_is_refused_with_its_line(line: str, why: str) -> None:

@@ -51,6 +51,19 @@ def test_inventory_table_says_what_is_silent_and_not_known() -> None:
     assert "10.0.0.7" in text
 
 
+def test_inventory_in_a_narrow_terminal_has_each_name_whole() -> None:
+    """A table of nine columns has three to eight letters for each at 80."""
+    for render, said in ((render_inventory(FOUND, ("paris",)), "state"), (render_left_behind(LEFT), "why")):
+        out = io.StringIO()
+        plain_console(file=out, width=80).print(render)
+        lines = out.getvalue().splitlines()
+        assert any(line.startswith("billing") for line in lines)
+        for value in ("consumer group", "pointer or address", "app-1", "10.0.0.7"):
+            assert any(line.rstrip().endswith(f" {value}") for line in lines), value
+        assert any(line.startswith(f"  {said} ") for line in lines)
+        assert "\x1b" not in out.getvalue()
+
+
 def test_inventory_table_of_a_cluster_without_applications_says_so() -> None:
     assert "paris: 0 applications" in shown(Inventory((), {}, {}))
 

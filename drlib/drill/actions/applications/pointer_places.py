@@ -54,13 +54,16 @@ class PointerPlaces:
         for place in self.places:
             pointer = place.read().pointer
             if pointer is None:
-                raise UsageError(
-                    what,
-                    "there is no pointer that applications follow",
-                    "Publish one that names the cluster they use: drlib.publish_pointer.",
-                )
+                raise self.none(what)
             found.append(pointer)
         return tuple(found)
+
+    def none(self, what: str) -> UsageError:
+        return UsageError(
+            what,
+            "there is no pointer that applications follow",
+            f"Publish one that names the cluster they use: drlib pointer move FILE {self.moving.source}",
+        )
 
     def hold(self, limit_s: float) -> None:
         """All that are at the source; the target has to get it."""

@@ -187,7 +187,11 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
         return self.pointers.observe()
 
     def changes(self, observed: Sequence[Fact]) -> Changes:
-        """Nothing where they are there already. Raises `UsageError` where they are on neither of the two clusters."""
+        """Nothing where they are there already. Raises `UsageError` where they are on neither of the two clusters, and on a
+        properties file where no pointer says so: a lab's applications publish theirs when they start."""
+        entities = {place.entity for place in self.pointers.places}
+        if self.context.lab is None and any(fact.value is None for fact in observed if fact.entity in entities):
+            raise self.pointers.none(self.name)
         return self.pointers.changes(observed)
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:

@@ -32,6 +32,7 @@ BLOCKING: Final = frozenset(
 )  # fmt: skip
 _SEE_MM2: Final = "See MirrorMaker 2's log, and offset-syncs.topic.location and emit.offset-syncs.enabled in its file."
 UNREAD: Final = "MirrorUnread"  # the doctor could not read a mirror topic, so its offset map is unknown
+_REFUSED: Final = "_AUTHORIZATION_FAILED"  # in the names of Kafka's errors: the cluster answers
 # Events that another check covers, or that need no action.
 COVERED: Final = frozenset(
     {
@@ -46,7 +47,7 @@ def workers(status: MirrorStatus, flow: str, context: CheckContext) -> Judgement
     """Does a worker own every lane?"""
     view = status.view
     if status.target_error and not view.workers:
-        return _cluster_silent("target", "the membership of the flow's group")
+        return _cluster_silent("target", "the membership of the flow's group", status.target_error)
     start = f"Start one; it resumes at the exact record: {context.drlib('mirror')}"
     if view.mirror_maker is not None:
         return _mirror_maker(view, flow, context)
@@ -92,7 +93,7 @@ def events(status: MirrorStatus, observed: FlowObservation) -> Judgements:
     """Is an event open that no other check covers?"""
     view = status.view
     if status.target_error and not view.workers:
-        return _cluster_silent("target", "the state of its journal and workers")
+        return _cluster_silent("target", "the state of its journal and workers", status.target_error)
     unreachable = {"SourceUnreachable": bool(observed.source.error), "TargetUnreachable": bool(observed.target.error)}
     unmapped = uncovered(status.unmapped, view.open_events)
     rows: Judgements = []
@@ -113,9 +114,9 @@ def lag_unknown(status: MirrorStatus) -> Judgements | None:
     """Why the lag of the mirror is not known; None when it is."""
     view = status.view
     if status.target_error and not view.workers:
-        return _cluster_silent("target", "the mirror's progress")
+        return _cluster_silent("target", "the mirror's progress", status.target_error)
     if status.source_error and not (view.partitions and all(partition.known for partition in view.partitions)):
-        return _cluster_silent("source", "the lag")
+        return _cluster_silent("source", "the lag", status.source_error)
     return None
 
 
@@ -227,7 +228,10 @@ def heartbeat(last: LastHeartbeat, observed: FlowObservation, context: CheckCont
     return passed(f"the last one is {span(age)} old")
 
 
-def _cluster_silent(side: str, what: str) -> Judgements:
+def _cluster_silent(side: str, what: str, error: str) -> Judgements:
+    if _REFUSED in error:
+        fix = "Grant the right (drlib doctor FILE --rights), then run drlib doctor again."
+        return unknown(f"{what} is unknown: {error}", fix)
     return unknown(
         f"the {side} does not answer: {what} is unknown", f"Restore the {side}, then run drlib doctor again."
     )

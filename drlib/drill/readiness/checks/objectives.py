@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from drlib.drill.readiness.score import Severity
+from drlib.kafka.security.cluster_settings import COMMAND_CONFIG
 
 NAMED: Final = 3  # entries of a list that one sentence names
 
@@ -28,8 +29,8 @@ class Objectives:
 class CheckContext:
     """What judgements need besides the observation.
 
-    `file` is the properties file; `source` and `target` are bootstrap addresses as Kafka's tools take them. `redirected`: do
-    producers keep one address, which leads to another cluster after a failover?
+    `file` is the properties file; `source` and `target` are bootstrap addresses as Kafka's tools take them, `secured` those
+    where they need a login. `redirected`: do producers keep one address, which leads to another cluster after a failover?
     """
 
     file: str
@@ -38,10 +39,12 @@ class CheckContext:
     objectives: Objectives = Objectives()
     retention_warning_s: int = 3600
     redirected: bool = False
+    secured: frozenset[str] = frozenset()
 
     def tool(self, name: str, server: str, *options: str) -> str:
         """Such as `kafka-topics.sh --bootstrap-server ADDRESS ...`, quoted for a POSIX shell."""
-        return shlex.join([f"{name}.sh", "--bootstrap-server", server, *options])
+        config = ["--command-config", COMMAND_CONFIG] if server in self.secured else []
+        return shlex.join([f"{name}.sh", "--bootstrap-server", server, *config, *options])
 
     def drlib(self, *options: str) -> str:
         """`drlib COMMAND FILE ...`, quoted for a POSIX shell."""

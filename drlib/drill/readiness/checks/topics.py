@@ -54,7 +54,8 @@ def partitions(topics: MirrorTopics, context: CheckContext) -> Judgements:
 def correct_topics(context: CheckContext) -> str:
     """What to do where nothing is mirrored."""
     return (
-        f"Create such a topic, or correct `topics` in {context.file}: drlib config explain {shlex.quote(context.file)}"
+        f"Create such a topic, or correct `topics` in {context.file}: drlib config explain {shlex.quote(context.file)}. "
+        f"Topics that this user may not describe are hidden from it: {context.drlib('doctor', '--rights')}"
     )
 
 

@@ -5,7 +5,7 @@ that was mirrored from the target exists there under its own name, so a group th
 deleted topics are left out.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from drlib import clock
@@ -106,21 +106,28 @@ def translate_both_ways(
 
 
 def find_readers(
-    groups: SourceGroups, settings: MirrorSettings, flow: FlowSettings, source: ClusterMetadata
+    groups: SourceGroups,
+    settings: MirrorSettings,
+    flow: FlowSettings,
+    source: ClusterMetadata,
+    assigned: Mapping[str, Collection[str]],
 ) -> Readers:
-    """Groups that read topics no enabled flow from this source mirrors."""
+    """Groups that read topics no enabled flow from this source mirrors. `assigned`: topics of groups' members, by group. Topics
+    that this user may not describe are left out of committed offsets and metadata, and are known by these alone."""
     alias = flow.flow.source
     outgoing = [each for each in settings.enabled_flows if each.flow.source == alias] or [flow]
 
     def unmirrored(topic: str) -> bool:
-        if topic not in source.topics or flow.policy.is_internal(topic):
+        if flow.policy.is_internal(topic):
             return False
         from_target = flow.policy.source_of(topic) == flow.flow.target
         return not from_target and not any(each.mirrors_topic(topic) for each in outgoing)
 
     readers = []
     for group, positions in sorted(groups.committed.items()):
-        topics = sorted({partition.topic for partition in positions if unmirrored(partition.topic)})
+        there = {partition.topic for partition in positions if partition.topic in source.topics}
+        hidden = {topic for topic in assigned.get(group, ()) if topic not in source.topics}
+        topics = sorted(filter(unmirrored, there | hidden))
         if topics:
             own = tuple(name for name in topics if flow.policy.is_cycle(name, flow.flow.target, alias))
             readers.append(UnmirroredReader(group, tuple(topics), own))

@@ -164,7 +164,7 @@ class _Observer:
             retention_ms=topics.retention_ms(source_settings),
             heartbeat=heartbeat,
             translations=translations,
-            readers=self._readers(source_groups),
+            readers=self._readers(source_groups, inventory),
             target_positions=target_positions,
             topics=self._topics(names, survey),
             settings=self._compared(names, source_settings, target_settings),
@@ -273,12 +273,16 @@ class _Observer:
         with Cluster(self.target.settings, timeout_s=ASK_S) as target:
             return target.log_starts(partitions)
 
-    def _readers(self, source_groups: groups.SourceGroups | Unanswered) -> Readers | Unanswered:
+    def _readers(
+        self, source_groups: groups.SourceGroups | Unanswered, inventory: Inventory | Unanswered
+    ) -> Readers | Unanswered:
         if self.source.metadata is None or not self.source.whole:
             return self.source.unanswered
         if isinstance(source_groups, Unanswered):
             return source_groups
-        return groups.find_readers(source_groups, self.settings, self.flow, self.source.metadata)
+        rows = () if isinstance(inventory, Unanswered) else inventory.applications
+        assigned = {row.name: row.topics for row in rows if row.cluster == self.flow.flow.source and row.members}
+        return groups.find_readers(source_groups, self.settings, self.flow, self.source.metadata, assigned)
 
     def _topics(self, names: dict[str, str], survey: Survey | None) -> MirrorTopics | Unanswered:
         if self.source.metadata is None:

@@ -40,7 +40,9 @@ def drlib(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_pointer_show_without_an_answer_says_so(file: Path, drlib: Command) -> None:
-    assert "the pointer cannot be read" in error_line(drlib("pointer", "show", str(file)), 11)
+    line = error_line(drlib("pointer", "show", str(file)), 11)
+    assert "the pointer cannot be read" in line
+    assert "Check that the brokers of paris run" in line, "what each error says is to be done, as of a wrong password"
 
 
 def test_pointer_file_is_shown_moved_with_a_reason_and_shown_again(file: Path, tmp_path: Path, drlib: Command) -> None:

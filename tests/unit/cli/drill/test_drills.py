@@ -158,6 +158,8 @@ def test_run_contradicting_options_are_refused(tmp_path: Path, file: Path) -> No
         (["plan", book, "-p", f"lab_dir={tmp_path / 'lab'}"], "There is no lab"),
         (["run", book, "--dry-run"], "no clusters were given"),
         (["plan", book, "--lab-dir", tmp_path / "lab"], "There is no lab"),
+        (["run", book, "--lab-dir", tmp_path / "lab"], "There is no lab"),
+        (["run", "duplicates-audit", "--lab-dir", tmp_path / "lab"], "There is no lab"),
         (["run", book, file, "--approve", "craete"], "no such step that waits for approval"),
     ):
         assert expected in refused(tmp_path, 2, *arguments), arguments

@@ -59,6 +59,7 @@ def test_init_of_silent_clusters_names_them_writes_and_lets_the_doctor_speak(fil
     assert f"drlib run {folder / 'rehearse.yaml'} {file}" in done.stdout
     assert "paris->lyon: not ready" in done.stdout
     assert done.stdout.count("  critical: ") == 2
+    assert f" more: drlib doctor {file}\n" in done.stdout
     assert "rto_seconds: 300" in (folder / "failover.yaml").read_text()
     again = drlib("init", str(file))
     assert "nothing to write" in again.stdout

@@ -103,7 +103,9 @@ def test_runs_are_listed_by_name_newest_first_and_plans_apart(
     planning.write(plan, planned)
     assert drlib_here("runs") == 0
     runs, _, plans = capsys.readouterr().out.partition("Plans that were not run, newest first")
-    assert re.findall(r"\S+-abcdef", runs) == [new.name, unfinished.name, old.name]
+    assert re.findall(r"│ (\S+-abcdef)", runs) == [new.name, unfinished.name, old.name]
+    assert f"\n{unfinished.name}: unknown, pending: " in runs, "below the table, where it has the width of the terminal"
+    assert re.search(r"│ monthly +│ +2 │", plans), "a plan is no run of its runbook"
     assert re.findall(r"(\S+-abcdef) │ (\S+)", plans) == [(planned.name, plan.hash[:12]), (spoilt.name, "unknown")]
     assert "drlib run --plan HASH" in plans
     assert drlib_here("runs", "--limit", "1") == 0
@@ -382,6 +384,28 @@ def test_schedule_of_a_runbook_without_clusters_is_refused(place: Path, capsys: 
     assert ("Is a directory" in output.err, output.out) == (True, "")
     (place / "mm2.properties").write_text("clusters = paris, lyon\n")
     assert drlib_here(*emit, str(place / "mm2.properties")) == 0
+
+
+@pytest.mark.parametrize("scheduler", ["cron", "systemd", "airflow", "jupyter-scheduler"])
+def test_schedule_names_the_variables_that_the_run_needs(
+    place: Path, scheduler: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of the shell that it was typed in are not there when a scheduler runs it."""
+    path = book(place, more="schedule: {every: 30d}\nalert: {url: '${env:HOOK}'}")
+    provider = "config.providers.of.class = org.apache.kafka.common.config.provider.EnvVarConfigProvider"
+    (place / "mm2.properties").write_text(f"clusters = a, b\n{provider}\na.sasl.jaas.config = M pw=${{of:A_PW}};\n")
+    user = () if scheduler in ("airflow", "jupyter-scheduler") else ("--user", "drill")
+    emitted = ("schedule", "emit", str(path), str(place / "mm2.properties"), "--as", scheduler, *user)
+    assert drlib_here(*emitted) == 0
+    text = capsys.readouterr().out
+    assert "# The run refers to A_PW, HOOK of its environment: " in text
+    assert ("\nEnvironmentFile=/etc/drlib-monthly.env\n" in text) is (scheduler == "systemd")
+    if scheduler == "airflow":
+        compile(text, "dag.py", "exec")
+    (place / "mm2.properties").write_text("clusters = a, b\n")
+    book(place)
+    assert drlib_here(*emitted) == 0
+    assert "refers" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -62,6 +63,12 @@ def test_topics_that_may_not_be_created_are_one_error_with_every_command() -> No
     assert error.remedy.startswith("Grant the right: kafka-acls.sh --bootstrap-server b:9092 --add")
     assert "--operation Create --topic __drlib-journal.A.internal" in error.remedy
     assert error.remedy.endswith(commands[0])
+    secured = replace(
+        TARGET, security={"security.protocol": "SASL_SSL"}
+    )  # Kafka's tools do not reach it without a login
+    remedy = not_created([(journal, refused("TOPIC_AUTHORIZATION_FAILED", "of one"))], secured).remedy
+    for tool in ("kafka-acls.sh", "kafka-topics.sh"):
+        assert f"{tool} --bootstrap-server b:9092 --command-config admin.properties " in remedy
 
 
 class _Broker:

@@ -58,6 +58,14 @@ def test_file_of_another_author_is_kept(tmp_path: Path) -> None:
     assert (tmp_path / "README.md").read_text() == "mine"
 
 
+def test_folder_that_cannot_be_written_whole_has_no_runbook(tmp_path: Path) -> None:
+    """One without its notebook would be what `drlib failover` takes, and is refused then."""
+    (tmp_path / "README.md" / "mine").mkdir(parents=True)
+    with pytest.raises(UsageError, match="cannot be written"):
+        folder.write(made(paris_and_lyon()), tmp_path, ["README.md"])
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
 def test_file_is_kept_where_a_cluster_does_not_answer_now(tmp_path: Path) -> None:
     clusters = paris_and_lyon(group("billing"))
     folder.write(made(clusters), tmp_path)

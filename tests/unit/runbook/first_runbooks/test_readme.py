@@ -52,6 +52,17 @@ def test_page_of_a_silent_cluster_says_so() -> None:
     text = page(facts_of(clusters))
     assert "| `paris` | not known | `10.0.0.1:9092` | does not answer | not known |" in text
     assert "The applications are not known" in text
+    said = "paris->lyon: mirrored topics not known, groups not known, producers not known"
+    assert readme.lines_of(facts_of(clusters)) == [said]
+
+
+def test_topics_of_a_cluster_that_hides_some_are_not_known_where_none_is_seen() -> None:
+    hidden = {
+        a: replace(c, topics=frozenset(), unknown=("consumer groups: hidden",)) for a, c in paris_and_lyon().items()
+    }
+    assert "Mirrored topics: not known." in page(facts_of(hidden))
+    assert readme.lines_of(facts_of(hidden))[0].startswith("paris->lyon: mirrored topics not known, ")
+    assert "2 mirrored topics, " in readme.lines_of(facts_of(paris_and_lyon()))[0]
 
 
 def test_page_of_many_groups_counts_the_rest() -> None:

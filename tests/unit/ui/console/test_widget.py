@@ -7,15 +7,18 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from deadline import Deadline
 from hostile_text import HOSTILE, elements
 
 from drlib.errors import UsageError
+from drlib.mirror.monitor.flow_view import NO_WORKER, FlowView
+from drlib.mirror.status.worker_status import Event
 from drlib.ui.console import faults
 from drlib.ui.console.show.style import note, wrong
-from drlib.ui.console.state import ClusterSeen, ConsoleState
+from drlib.ui.console.state import KILLED, ClusterSeen, ConsoleState
 from drlib.ui.console.widget import ConsoleWidget
 
 NOW = 1_700_000_000_000
@@ -123,6 +126,25 @@ def test_confirm_with_the_name_carries_out_the_fault(widget: ConsoleWidget, clus
     until(lambda: "done" in widget.said.value)
     assert cluster.calls == ["kill"]
     assert widget.confirm_row.layout.display == "none"
+
+
+def test_button_of_a_remedy_is_made_once_and_is_not_closed_while_a_page_may_look_for_it(widget: ConsoleWidget) -> None:
+    """A page that is loaded gets the state of all widgets, taken while this one is drawn on another thread."""
+
+    def offered(*events: str) -> list[Any]:
+        seen = tuple(Event(name, "LEFT->RIGHT", "why", 1, flow="LEFT->RIGHT") for name in events)
+        view = FlowView("LEFT->RIGHT", NO_WORKER, 0, 0, (), (), (), seen, (), None, None)
+        down = (ClusterSeen("LEFT", KILLED), ClusterSeen("RIGHT", KILLED))
+        widget.draw(ConsoleState(NOW, down, (view,)))
+        return list(widget.remedy_row.children)
+
+    (left,) = offered("SourceUnreachable")
+    closed: list[bool] = []
+    widget.remedy_row.observe(lambda _: closed.append(left.comm is None), names="children")
+    assert offered("SourceUnreachable", "TargetUnreachable")[0] is left
+    assert offered() == []
+    assert offered("SourceUnreachable") == [left]
+    assert closed == [False, False, False]
 
 
 def test_leave_discards_the_plan(widget: ConsoleWidget, cluster: Cluster) -> None:

@@ -132,7 +132,7 @@ async def applications_on(
         return SeenCluster(alias, silence=asked.answer().error or asked.unanswered.why)
     outgoing = _outgoing(settings, flows, alias)
     names = [name for name, topic in asked.metadata.topics.items() if topic.error_code == 0]
-    topics = [name for name in names if any(each.mirrors_topic(name) for each in outgoing)]
+    topics = written_by_applications(names, outgoing)
     kept = [
         name
         for name in topics
@@ -166,6 +166,11 @@ async def applications_on(
         rows += of_producers(alias, states, ids)
         unknown += missing
     return SeenCluster(alias, tuple(rows), tuple(unknown), notes, cluster_id=asked.metadata.cluster_id)
+
+
+def written_by_applications(names: Collection[str], outgoing: Collection[FlowSettings]) -> list[str]:
+    """Those of `names` that a flow mirrors, without the topics of heartbeats: a replicator is their producer."""
+    return [n for n in names if any(each.mirrors_topic(n) and not each.policy.is_heartbeats(n) for each in outgoing)]
 
 
 def _outgoing(settings: MirrorSettings, flows: Sequence[FlowSettings], alias: str) -> list[FlowSettings]:

@@ -429,6 +429,18 @@ def test_mirror_checks_with_a_silent_target_rely_on_workers_that_answer(check: s
     finding = finding_of(check, mirror=replace(answered, view=replace(answered.view, workers=())))
     assert finding.severity is Severity.UNKNOWN
     assert "the target does not answer" in finding.evidence
+    refused = "describing group g on RIGHT was refused: GROUP_AUTHORIZATION_FAILED"  # so RIGHT answers
+    finding = finding_of(check, mirror=replace(answered, target_error=refused, view=replace(answered.view, workers=())))
+    assert finding.evidence.endswith(f"is unknown: {refused}")
+    assert "does not answer" not in finding.evidence
+    assert finding.fix == "Grant the right (drlib doctor FILE --rights), then run drlib doctor again."
+
+
+def test_commands_for_a_cluster_with_a_login_have_it() -> None:
+    context = replace(CONTEXT, secured=frozenset({CONTEXT.target}))
+    begin = "kafka-topics.sh --bootstrap-server right:9092 --command-config admin.properties --alter"
+    assert context.tool("kafka-topics", context.target, "--alter") == begin
+    assert context.tool("kafka-acls", context.source, "--add") == "kafka-acls.sh --bootstrap-server left:9092 --add"
 
 
 @pytest.mark.parametrize(
@@ -575,8 +587,9 @@ def test_flow_that_mirrors_no_topic_is_not_ready_and_its_checks_prove_nothing() 
     assert readiness.score == 57
     (finding,) = readiness.critical
     assert finding.check == "partitions"
-    assert (
-        finding.fix == "Create such a topic, or correct `topics` in mm2.properties: drlib config explain mm2.properties"
+    assert finding.fix == (
+        "Create such a topic, or correct `topics` in mm2.properties: drlib config explain mm2.properties. "
+        "Topics that this user may not describe are hidden from it: drlib doctor mm2.properties --rights"
     )
     over_nothing = {f.check for f in readiness.findings if f.evidence == "nothing to check: no topic is mirrored"}
     assert over_nothing == set(OF_TOPICS)

@@ -1,0 +1,35 @@
+"""Which groups read topics that no flow mirrors, and which topics of theirs this user may not see."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+from drlib.config.settings import load_mirror_settings
+from drlib.drill.readiness.observe.groups import SourceGroups, find_readers
+from drlib.kafka.admin.descriptions import CommittedOffset
+from drlib.kafka.net.cluster_client import ClusterMetadata, TopicMetadata
+from drlib.model import TopicPartition
+
+FILE = """clusters = paris, lyon
+paris.bootstrap.servers = p:1
+lyon.bootstrap.servers = l:1
+paris->lyon.enabled = true
+topics = orders.*
+"""
+
+
+def test_topic_that_only_the_members_of_a_group_name_counts_as_what_the_group_reads(tmp_path: Path) -> None:
+    """A topic that this user may not describe is in no committed offset and in no metadata."""
+    (tmp_path / "mm2.properties").write_text(FILE)
+    settings = load_mirror_settings(tmp_path / "mm2.properties")
+    flow = settings.enabled_flows[0]
+    seen = ClusterMetadata(
+        "id", 1, {}, {name: TopicMetadata(name, uuid.UUID(int=1), 0, {}, False) for name in ("orders", "clicks")}
+    )
+    committed = {TopicPartition("orders", 0): CommittedOffset(1), TopicPartition("gone", 0): CommittedOffset(1)}
+    groups = SourceGroups(0, {"billing": committed, "stats": {}})
+    assert find_readers(groups, settings, flow, seen, {}).unmirrored == ()
+    assigned = {"stats": ("clicks", "hidden", "orders.hidden", "lyon.hidden"), "other": ("hidden",)}
+    (reader,) = find_readers(groups, settings, flow, seen, assigned).unmirrored
+    assert (reader.group, reader.topics) == ("stats", ("hidden",))
