@@ -83,6 +83,12 @@ class Reader:
             raise ValueError(f"an array of {count} at byte {self._at} of {len(self._view)}")
         return range(max(count, 0))
 
+    def structures(self) -> Iterator[int]:
+        """`array`, of structures that end with tagged fields, which are skipped. Exhaust the iterator."""
+        for number in self.array():
+            yield number
+            self.skip_tags()
+
     def tags(self) -> Iterator[tuple[int, Reader]]:
         """Tagged fields: number and a reader over the value. Exhaust the iterator, which moves the cursor past them."""
         for _ in range(self.uvarint()):

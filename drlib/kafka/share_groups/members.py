@@ -105,11 +105,10 @@ def _share_member(reader: Reader) -> _Member:
     reader.fields(_INT32)
     client, host = reader.compact_string() or "", reader.compact_string() or ""
     topics = set(_strings(reader))
-    for _ in reader.array():  # the assignment
+    for _ in reader.structures():  # the assignment
         reader.uuid()
         topics.add(reader.compact_string() or "")
         _numbers(reader)
-        reader.skip_tags()
     reader.skip_tags()
     reader.skip_tags()
     return _Member(client, host, frozenset(topics))
@@ -122,24 +121,22 @@ def _topology(reader: Reader) -> frozenset[str]:
     reader.fields(_INT32)
     sources: set[str] = set()
     made: set[str] = set()
-    for _ in reader.array():
+    for _ in reader.structures():
         reader.compact_string()
         sources |= set(_strings(reader))
         made |= set(_strings(reader))
         _infos(reader)
         made |= _infos(reader)
-        reader.skip_tags()
     reader.skip_tags()
     return frozenset(sources - made)
 
 
 def _infos(reader: Reader) -> set[str]:
     names = set()
-    for _ in reader.array():
+    for _ in reader.structures():
         names.add(reader.compact_string() or "")
         reader.fields(_INFO)
         _pairs(reader)
-        reader.skip_tags()
     return names
 
 
@@ -166,27 +163,24 @@ def _streams_member(reader: Reader) -> _Member:
 
 
 def _pairs(reader: Reader) -> None:
-    for _ in reader.array():
+    for _ in reader.structures():
         reader.compact_string()
         reader.compact_string()
-        reader.skip_tags()
 
 
 def _task_offsets(reader: Reader) -> None:
-    for _ in reader.array():
+    for _ in reader.structures():
         reader.compact_string()
         reader.fields(_INT32)
         reader.fields(_INT64)
-        reader.skip_tags()
 
 
 def _tasks(reader: Reader) -> None:
     """Active, standby and warm-up tasks."""
     for _ in range(3):
-        for _ in reader.array():
+        for _ in reader.structures():
             reader.compact_string()
             _numbers(reader)
-            reader.skip_tags()
     reader.skip_tags()
 
 

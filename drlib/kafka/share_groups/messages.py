@@ -134,12 +134,12 @@ def described(version: int, view: memoryview) -> dict[str, DescribedGroup]:
     reader = Reader(view)
     reader.fields(_INT32)
     found = {}
-    for _ in reader.array():
+    for _ in reader.structures():
         group = reader.compact_string() or ""
         topic_ids: dict[str, uuid.UUID] = {}
         offsets: dict[TopicPartition, ShareOffset] = {}
         refused: dict[TopicPartition, Refusal] = {}
-        for _ in reader.array():
+        for _ in reader.structures():
             topic = reader.compact_string() or ""
             topic_ids[topic] = reader.uuid()
             for _ in reader.array():
@@ -152,9 +152,7 @@ def described(version: int, view: memoryview) -> dict[str, DescribedGroup]:
                     refused[partition] = error
                 else:
                     offsets[partition] = ShareOffset(_none(start), _none(lag))
-            reader.skip_tags()
         found[group] = DescribedGroup(_refusal(reader), topic_ids, offsets, refused)
-        reader.skip_tags()
     reader.skip_tags()
     return found
 
@@ -174,14 +172,12 @@ def altered(view: memoryview) -> tuple[Refusal, dict[TopicPartition, Refusal]]:
     reader.fields(_INT32)
     error = _refusal(reader)
     partitions = {}
-    for _ in reader.array():
+    for _ in reader.structures():
         topic = reader.compact_string() or ""
         reader.uuid()
-        for _ in reader.array():
+        for _ in reader.structures():
             (number,) = reader.fields(_INT32)
             partitions[TopicPartition(topic, number)] = _refusal(reader)
-            reader.skip_tags()
-        reader.skip_tags()
     reader.skip_tags()
     return error, partitions
 
@@ -197,11 +193,10 @@ def deleted(view: memoryview) -> tuple[Refusal, dict[str, Refusal]]:
     reader.fields(_INT32)
     error = _refusal(reader)
     topics = {}
-    for _ in reader.array():
+    for _ in reader.structures():
         topic = reader.compact_string() or ""
         reader.uuid()
         topics[topic] = _refusal(reader)
-        reader.skip_tags()
     reader.skip_tags()
     return error, topics
 
@@ -221,13 +216,12 @@ def found(view: memoryview) -> dict[str, tuple[int, str, int, Refusal]]:
     reader = Reader(view)
     reader.fields(_INT32)
     answer = {}
-    for _ in reader.array():
+    for _ in reader.structures():
         key = reader.compact_string() or ""
         (node,) = reader.fields(_INT32)
         host = reader.compact_string() or ""
         (port,) = reader.fields(_INT32)
         answer[key] = (node, host, port, _refusal(reader))
-        reader.skip_tags()
     reader.skip_tags()
     return answer
 
@@ -242,16 +236,14 @@ def states(view: memoryview) -> dict[tuple[uuid.UUID, int], StoredState]:
     """The answer to it. Raises `ValueError`."""
     reader = Reader(view)
     answer = {}
-    for _ in reader.array():
+    for _ in reader.structures():
         topic_id = reader.uuid()
-        for _ in reader.array():
+        for _ in reader.structures():
             (number,) = reader.fields(_INT32)
             error = _refusal(reader)
             epoch, start = reader.fields(_START)
             batches = tuple(_batches(reader))
             answer[topic_id, number] = StoredState(error, epoch, _none(start), batches)
-            reader.skip_tags()
-        reader.skip_tags()
     reader.skip_tags()
     return answer
 
@@ -273,13 +265,11 @@ def written(view: memoryview) -> dict[tuple[uuid.UUID, int], Refusal]:
     """The error of each partition. Raises `ValueError`."""
     reader = Reader(view)
     answer = {}
-    for _ in reader.array():
+    for _ in reader.structures():
         topic_id = reader.uuid()
-        for _ in reader.array():
+        for _ in reader.structures():
             (number,) = reader.fields(_INT32)
             answer[topic_id, number] = _refusal(reader)
-            reader.skip_tags()
-        reader.skip_tags()
     reader.skip_tags()
     return answer
 
