@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict
 
-from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -17,6 +16,7 @@ from rich.text import Text
 from drlib import formats
 from drlib.drill.inventory.rules import Application, Inventory, Kind
 from drlib.drill.session.left_behind import LeftBehind, headline
+from drlib.ui.terminal.plain_console import headed
 
 _COLUMNS = ("kind", "name", "state", "members", "client IDs", "hosts", "topics", "last active (UTC)", "moves")
 _LEFT = ("where", "kind", "name", "client IDs", "hosts", "last active (UTC)", "moves", "why")
@@ -47,9 +47,7 @@ def _headline(inventory: Inventory, alias: str, count: int) -> str:
 
 
 def _table(rows: Iterable[Application]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
-    for name in _COLUMNS:
-        table.add_column(name, overflow="fold")
+    table = headed(*_COLUMNS)
     for row in rows:
         cells = (
             row.kind.value,
@@ -73,9 +71,7 @@ def render_left_behind(found: LeftBehind) -> RenderableType:
     age = formats.second(kept.taken_ms)
     parts.append(_line(f"inventory of run {kept.run}, taken at {age} UTC", "dim"))
     parts += [_line(f"not known: {why}", "yellow") for why in found.unknown]
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
-    for name in _LEFT:
-        table.add_column(name, overflow="fold")
+    table = headed(*_LEFT)
     for each in found.applications:
         row = each.application
         cells = (
