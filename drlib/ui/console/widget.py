@@ -9,7 +9,6 @@ and no drill, mirror or broker.
 Not for: the state (`watcher`), what a fault does (`faults`).
 """
 
-import getpass
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,6 +22,7 @@ from drlib.errors import UsageError
 from drlib.formats import html_text
 from drlib.lab.lab import Lab
 from drlib.ui.console import faults
+from drlib.ui.console.board import login
 from drlib.ui.console.picture import html_of
 from drlib.ui.console.show import front_end
 from drlib.ui.console.show.browser import Browser
@@ -48,7 +48,7 @@ class ConsoleWidget:
         self._shown = ""
         self.picture = ipywidgets.HTML()
         self.said = ipywidgets.HTML()
-        self.abort = _button("Abort the drill", "Stop the drill, and roll back as its strategy says")
+        self.abort = front_end.button("Abort the drill", "Stop the drill, and roll back as its strategy says")
         self.drill_row = ipywidgets.HBox([self.abort])
         self.cluster = ipywidgets.Dropdown(
             options=list(self._lab.clusters) if self._lab else [], description="Cluster", layout={"width": "220px"}
@@ -61,8 +61,8 @@ class ConsoleWidget:
             placeholder="type it to confirm",
             layout={"width": "260px"},
         )
-        self.confirm = _button("Do it", "Carry out what the plan says")
-        self.leave = _button("Leave it", "Change nothing")
+        self.confirm = front_end.button("Do it", "Carry out what the plan says")
+        self.leave = front_end.button("Leave it", "Change nothing")
         self.confirm_row = ipywidgets.HBox(
             [self.plan, self.typed, self.confirm, self.leave], layout={"flex_flow": "row wrap"}
         )
@@ -155,7 +155,7 @@ class ConsoleWidget:
             old.close()
         buttons = []
         for remedy in offered:
-            button = _button(remedy.label, "Remedy of an open alert; takes nothing away")
+            button = front_end.button(remedy.label, "Remedy of an open alert; takes nothing away")
             button.on_click(self._answered(partial(self._remedy, remedy)))
             answer_while_busy(button)
             buttons.append(button)
@@ -193,7 +193,7 @@ class ConsoleWidget:
         run = self._watching.run()
         if run is None:
             raise UsageError("nothing was aborted", "no drill runs here", "See the picture above.")
-        running.abort(run, f"{_login()}, by the console")
+        running.abort(run, f"{login() or 'unknown user'}, by the console")
         self.abort.disabled = True
         self.said.value = note(f"{run.plan.drill.name} was asked to stop; it rolls back by its strategy.")
 
@@ -265,19 +265,7 @@ class ConsoleWidget:
         return lab
 
 
-def _button(label: str, tooltip: str) -> Any:
-    """Without an icon: its glyph would be read as a part of the name."""
-    return ipywidgets.Button(description=label, tooltip=tooltip, layout={"width": "auto"})
-
-
 def _fault_button(fault: faults.Fault) -> Any:
-    return _button(
+    return front_end.button(
         f"{fault.label}\u2026" if fault.dangerous else fault.label, fault.changes.format(alias="the cluster chosen")
     )
-
-
-def _login() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "unknown user"
