@@ -145,14 +145,14 @@ def described(version: int, view: memoryview) -> dict[str, DescribedGroup]:
             for _ in reader.array():
                 number, start, _ = reader.fields(_DESCRIBED)
                 lag = reader.fields(_INT64)[0] if version >= 1 else _NONE
-                error = _refusal(reader)
+                error = refusal(reader)
                 reader.skip_tags()
                 partition = TopicPartition(topic, number)
                 if error.code:
                     refused[partition] = error
                 else:
                     offsets[partition] = ShareOffset(_none(start), _none(lag))
-        found[group] = DescribedGroup(_refusal(reader), topic_ids, offsets, refused)
+        found[group] = DescribedGroup(refusal(reader), topic_ids, offsets, refused)
     reader.skip_tags()
     return found
 
@@ -170,14 +170,14 @@ def altered(view: memoryview) -> tuple[Refusal, dict[TopicPartition, Refusal]]:
     """The error of the group, and that of each partition. Raises `ValueError`."""
     reader = Reader(view)
     reader.fields(_INT32)
-    error = _refusal(reader)
+    error = refusal(reader)
     partitions = {}
     for _ in reader.structures():
         topic = reader.compact_string() or ""
         reader.uuid()
         for _ in reader.structures():
             (number,) = reader.fields(_INT32)
-            partitions[TopicPartition(topic, number)] = _refusal(reader)
+            partitions[TopicPartition(topic, number)] = refusal(reader)
     reader.skip_tags()
     return error, partitions
 
@@ -191,12 +191,12 @@ def deleted(view: memoryview) -> tuple[Refusal, dict[str, Refusal]]:
     """The error of the group, and that of each topic. Raises `ValueError`."""
     reader = Reader(view)
     reader.fields(_INT32)
-    error = _refusal(reader)
+    error = refusal(reader)
     topics = {}
     for _ in reader.structures():
         topic = reader.compact_string() or ""
         reader.uuid()
-        topics[topic] = _refusal(reader)
+        topics[topic] = refusal(reader)
     reader.skip_tags()
     return error, topics
 
@@ -221,7 +221,7 @@ def found(view: memoryview) -> dict[str, tuple[int, str, int, Refusal]]:
         (node,) = reader.fields(_INT32)
         host = reader.compact_string() or ""
         (port,) = reader.fields(_INT32)
-        answer[key] = (node, host, port, _refusal(reader))
+        answer[key] = (node, host, port, refusal(reader))
     reader.skip_tags()
     return answer
 
@@ -240,7 +240,7 @@ def states(view: memoryview) -> dict[tuple[uuid.UUID, int], StoredState]:
         topic_id = reader.uuid()
         for _ in reader.structures():
             (number,) = reader.fields(_INT32)
-            error = _refusal(reader)
+            error = refusal(reader)
             epoch, start = reader.fields(_START)
             batches = tuple(_batches(reader))
             answer[topic_id, number] = StoredState(error, epoch, _none(start), batches)
@@ -269,7 +269,7 @@ def written(view: memoryview) -> dict[tuple[uuid.UUID, int], Refusal]:
         topic_id = reader.uuid()
         for _ in reader.structures():
             (number,) = reader.fields(_INT32)
-            answer[topic_id, number] = _refusal(reader)
+            answer[topic_id, number] = refusal(reader)
     reader.skip_tags()
     return answer
 
@@ -319,7 +319,8 @@ def _batches(reader: Reader) -> Iterable[StateBatch]:
         yield StateBatch(first, last, state, deliveries)
 
 
-def _refusal(reader: Reader) -> Refusal:
+def refusal(reader: Reader) -> Refusal:
+    """An error code and its message."""
     (code,) = reader.fields(_INT16)
     return Refusal(code, reader.compact_string())
 
