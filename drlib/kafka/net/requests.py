@@ -318,26 +318,33 @@ def fetch_future(
     )
     by_name = version < fetching.BY_ID
     ids = {**in_session, **{p.topic: p.topic_id for p in partitions}} if by_name else fetching.NO_IDS
-    answer = conn.submit(
-        fetching.API_KEY,
-        version,
-        [body],
-        lambda view: fetching.decode(version, view, ids),
-        timeout_s=max_wait_ms / 1000 + FETCH_GRACE_S,
-        broker_wait_s=max_wait_ms / 1000,
-        throttle_at=fetching.THROTTLE_AT,
-        flexible=version >= fetching.FLEXIBLE,
-    )
+    wait_s = max_wait_ms / 1000
+    answer = _submit(conn, version, body, ids, wait_s)
     if not by_name:
         return answer
     # Behind a full request at once; of a session, whose topics may be thousands, those that answer with something.
     full = session == fetching.NO_SESSION
-    wait_s = max_wait_ms / 1000
     asked = [(p.topic, p.topic_id, p.partition) for p in partitions]
     behind = _Behind.of(conn, asked, proof_of, behind_s=wait_s) if full else None
     checked = asyncio.ensure_future(_of_the_topics_meant(conn, answer, ids, behind, proof_of))
     checked.add_done_callback(_retrieve)
     return checked
+
+
+def _submit(
+    conn: Connection, version: int, body: bytes, ids: Mapping[str, TopicId], wait_s: float
+) -> asyncio.Future[Fetched]:
+    """Send a fetch request that the broker may let wait for `wait_s`."""
+    return conn.submit(
+        fetching.API_KEY,
+        version,
+        [body],
+        lambda view: fetching.decode(version, view, ids),
+        timeout_s=wait_s + FETCH_GRACE_S,
+        broker_wait_s=wait_s,
+        throttle_at=fetching.THROTTLE_AT,
+        flexible=version >= fetching.FLEXIBLE,
+    )
 
 
 def _describe(
@@ -415,17 +422,7 @@ def _fetch_proofs(
         max_bytes=sum(proof.size for proof in proofs.values()),
         read_committed=False,
     )
-    ids = {p.topic: p.topic_id for p in wanted}
-    return conn.submit(
-        fetching.API_KEY,
-        version,
-        [body],
-        lambda view: fetching.decode(version, view, ids),
-        timeout_s=behind_s + FETCH_GRACE_S,
-        broker_wait_s=behind_s,
-        throttle_at=fetching.THROTTLE_AT,
-        flexible=version >= fetching.FLEXIBLE,
-    )
+    return _submit(conn, version, body, {p.topic: p.topic_id for p in wanted}, behind_s)
 
 
 async def _of_the_topics_meant(
