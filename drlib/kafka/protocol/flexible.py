@@ -19,7 +19,6 @@ _INT32: Final = struct.Struct(">i")
 
 
 def uvarint(value: int) -> bytes:
-    """An unsigned varint."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

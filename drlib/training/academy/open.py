@@ -83,7 +83,6 @@ def open_lesson(
 
 
 def title_of(key: str) -> str:
-    """The title of lesson `key`."""
     return _lesson_class(key).title
 
 

@@ -57,7 +57,6 @@ class LiveView(OneLive):
         return LivePicture(self.state())
 
     def controls(self) -> "LiveWidget":
-        """New widgets."""
         from drlib.training.incidents.live.widget import LiveWidget
 
         return LiveWidget(self.state, self.known, self._make, self._variable, estimates=self._estimates)
