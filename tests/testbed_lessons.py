@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 
 from drlib.lab.lab import Lab
-from drlib.training.academy.lesson import Lesson
-from drlib.training.academy.open import LESSONS
+from drlib.training.academy.open import lesson_class
 
 
 @contextmanager
 def lab_of(key: str, shared: Lab) -> Iterator[Lab]:
     """The lab that lesson `key` uses where a learner's is `shared`: that, or one of its own, up in the block."""
-    module, name = LESSONS[key]
-    lesson: type[Lesson] = getattr(import_module(module), name)
+    lesson = lesson_class(key)
     root = lesson.lab.folder(shared.root)
     if root == shared.root:
         yield shared

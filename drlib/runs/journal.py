@@ -60,21 +60,12 @@ class Line:
     hash: str
 
 
-@dataclass(frozen=True, slots=True)
-class Verified:
-    """What a whole chain holds. `torn`: the last line was cut off when its writer died; it is not counted."""
-
-    lines: int
-    last: str  # the last line's hash, which stands for all of them
-    torn: bool
-
-
 class DrillJournal:
     """Opens or continues the journal at `path`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        lines, whole, _ = _read(path) if path.exists() else ((), 0, False)
+        lines, whole = _read(path) if path.exists() else ((), 0)
         self._seq = len(lines)
         self._previous = lines[-1].hash if lines else FIRST
         self._file = stored_descriptor(path, os.O_WRONLY | os.O_CREAT)
@@ -118,18 +109,12 @@ def parse(raw: bytes, path: Path) -> tuple[Line, ...]:
     return _parse(raw, path)[0]
 
 
-def verify(path: Path) -> Verified:
-    """Follow the chain to its end. Raises `JournalTampered` at the first line that is not what was written."""
-    lines, _, torn = _read(path)
-    return Verified(len(lines), lines[-1].hash if lines else FIRST, torn)
-
-
-def _read(path: Path) -> tuple[tuple[Line, ...], int, bool]:
-    """The lines, how many bytes of the file they are, and whether a torn one follows."""
+def _read(path: Path) -> tuple[tuple[Line, ...], int]:
+    """The lines, and how many bytes of the file they are: a torn one may follow."""
     return _parse(read_stored(path), path)
 
 
-def _parse(raw: bytes, path: Path) -> tuple[tuple[Line, ...], int, bool]:
+def _parse(raw: bytes, path: Path) -> tuple[tuple[Line, ...], int]:
     lines: list[Line] = []
     previous, whole = FIRST, 0
     for number, text in enumerate(raw.splitlines(keepends=True), 1):
@@ -148,7 +133,7 @@ def _parse(raw: bytes, path: Path) -> tuple[tuple[Line, ...], int, bool]:
         previous = digest
         whole += len(text)
         lines.append(line)
-    return tuple(lines), whole, whole < len(raw)
+    return tuple(lines), whole
 
 
 def _storable(value: Scalar) -> Scalar:

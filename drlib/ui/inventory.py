@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 
-from rich import box
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -17,6 +16,7 @@ from rich.text import Text
 from drlib import formats
 from drlib.drill.inventory.rules import Application, Inventory, Kind
 from drlib.drill.session.left_behind import LeftBehind, headline
+from drlib.ui.terminal.plain_console import headed
 
 _COLUMNS = ("kind", "name", "state", "members", "client IDs", "hosts", "topics", "last active (UTC)", "moves")
 _LEFT = ("where", "kind", "name", "client IDs", "hosts", "last active (UTC)", "moves", "why")
@@ -55,9 +55,7 @@ class _Rows:
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         if options.max_width >= _TABLE_WIDTH:
-            table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
-            for name in self._columns:
-                table.add_column(name, overflow="fold")
+            table = headed(*self._columns)
             for row in self._rows:
                 table.add_row(*map(_line, row))
             yield table

@@ -34,7 +34,7 @@ def test_game_day_runbook_gets_full_marks_and_leaves_only_evidence(tmp_path: Pat
     assert json.loads((run / "score.json").read_text())["points"] == 100
     assert not (run / "lab").exists()
     assert folder.differences(run) == ()
-    assert journal.verify(run / "journal.jsonl").lines > 4
+    assert len(journal.read(run / "journal.jsonl")) > 4
     executed = json.loads((run / "executed.ipynb").read_text())
     shown = [o for c in executed["cells"] if c["cell_type"] == "code" for o in c["outputs"]]
     assert any("application/vnd.plotly.v1+json" in output.get("data", {}) for output in shown)

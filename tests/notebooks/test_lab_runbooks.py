@@ -151,7 +151,7 @@ def test_lab_runbook_passes_on_its_lab_and_leaves_only_evidence(name: str, tmp_p
     assert set(last["consumed"].values()) == {last["produced"]}  # every group has processed every record, once
     assert "No traffic was sampled" not in (run / "report.html").read_text()
     assert folder.differences(run) == ()
-    assert journal.verify(run / "journal.jsonl").lines > 10
+    assert len(journal.read(run / "journal.jsonl")) > 10
     executed = json.loads((run / "executed.ipynb").read_text())
     shown = [o for c in executed["cells"] if c["cell_type"] == "code" for o in c["outputs"]]
     assert any("application/vnd.plotly.v1+json" in output.get("data", {}) for output in shown)

@@ -110,24 +110,25 @@ def open_flow(properties: str, lab_dir: str, flow: str, *, plant: bool = False) 
         settings = load_mirror_settings(Path(properties))
         chosen = choose_flow.of_file(settings, flow, f"{choose_flow.COMMAND} {properties}", enabled=False)
         return AnalysedFlow(settings, chosen, lambda: None, environment=environment_of(settings))
+    with ExitStack() as undo:
+        lab, parsed = attach_lab(lab_dir, flow, undo)
+        practice = AuditPractice(lab, parsed, plant)
+        practice.prepare()
+        return lab_flow(lab, parsed, practice.properties, undo, practice)
+
+
+def attach_lab(lab_dir: str, asked: str, undo: ExitStack) -> tuple[Lab, Flow]:
+    """The lab in `lab_dir` and its flow `asked`, "" for the usual one; a lab that had to be started goes down with `undo`.
+
+    Raises what `Lab.attach_or_up` raises, and `UsageError` for no folder, and for a flow that the lab lacks.
+    """
     if not lab_dir:
         raise UsageError(
             "no clusters were given",
             "an analysis needs a properties file or a lab",
             "Give properties=FILE or lab_dir=FOLDER.",
         )
-    with ExitStack() as undo:
-        lab, parsed = attach_lab(Path(lab_dir), flow, undo)
-        practice = AuditPractice(lab, parsed, plant)
-        practice.prepare()
-        return lab_flow(lab, parsed, practice.properties, undo, practice)
-
-
-def attach_lab(root: Path, asked: str, undo: ExitStack) -> tuple[Lab, Flow]:
-    """The lab in `root` and its flow `asked`, "" for the usual one; a lab that had to be started goes down with `undo`.
-
-    Raises what `Lab.attach_or_up` raises, and `UsageError` for a flow that it lacks.
-    """
+    root = Path(lab_dir)
     flow = choose_flow.of_lab(choose_flow.lab_aliases(root, LAB_ALIASES), asked)
     lab, own = Lab.attach_or_up(root, LAB_ALIASES, needed=(flow.source, flow.target))
     if own:

@@ -16,7 +16,6 @@ from typing import Final
 from confluent_kafka import Consumer, Producer
 
 from drlib.analysis.sessions.analysed_flow import AnalysedFlow, attach_lab, lab_flow
-from drlib.errors import UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import librdkafka
 from drlib.lab.lab import Lab
@@ -124,14 +123,8 @@ class LagPractice:
 
 def prepare_lag_practice(lab_dir: str, flow: str, *, slow: bool = True) -> AnalysedFlow:
     """The lab in `lab_dir`, started if it is not running, after this traffic. Raises `UsageError` for a flow it lacks."""
-    if not lab_dir:
-        raise UsageError(
-            "no clusters were given",
-            "an analysis needs a properties file or a lab",
-            "Give properties=FILE or lab_dir=FOLDER.",
-        )
     with ExitStack() as undo:
-        lab, wanted = attach_lab(Path(lab_dir), flow, undo)
+        lab, wanted = attach_lab(lab_dir, flow, undo)
         practice = LagPractice(lab, wanted, slow)
         practice.run()
         return lab_flow(lab, wanted, practice.properties, undo)

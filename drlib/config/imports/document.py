@@ -36,7 +36,6 @@ class Node:
         return {n: Node(value, f"{self.place}.{n}") for n, value in self.value.items() if value is not None}
 
     def items(self) -> list[Node]:
-        """The items of a list."""
         if not isinstance(self.value, list):
             raise self._wrong("a list")
         return [Node(item, f"{self.place}[{number}]") for number, item in enumerate(self.value)]

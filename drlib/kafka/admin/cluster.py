@@ -80,9 +80,9 @@ STREAMS: Final = "streams"  # the protocol type of groups of KIP-1071
 MOST_MARKERS: Final = 500  # offsets of a partition that are looked through for records
 _MARKERS_S: Final = 1.0  # what is found out so is no reason to hold anything up
 _STATES: Final = {
-    ConsumerGroupState.DEAD: GroupState.ABSENT,
-    ConsumerGroupState.EMPTY: GroupState.EMPTY,
-    ConsumerGroupState.UNKNOWN: GroupState.UNKNOWN,
+    ConsumerGroupState.DEAD.name: GroupState.ABSENT,
+    ConsumerGroupState.EMPTY.name: GroupState.EMPTY,
+    ConsumerGroupState.UNKNOWN.name: GroupState.UNKNOWN,
 }  # every other state has members
 _ABSENT: Final = GroupDescription("DEAD")
 _LEVELS: Final = {
@@ -333,26 +333,10 @@ class Cluster:
 
     def group_states(self, groups: Collection[str]) -> dict[str, GroupState | DrlibError]:
         """The state of each group, classic, of KIP-848 or of KIP-1071; ABSENT for one that does not exist."""
-        doing = "describing groups"
-        if not groups:
-            return {}
-        states: dict[str, GroupState | DrlibError] = {}
-        for group, future in self._call(doing, "describe_consumer_groups", sorted(groups)).items():
-            try:
-                described = self._result(future)
-            except (KafkaException, TimeoutError) as error:
-                if code_of(error) == KafkaError.GROUP_ID_NOT_FOUND:
-                    states[group] = GroupState.ABSENT
-                else:
-                    states[group] = as_drlib_error(error, self.settings, f"describing group {group}")
-            else:
-                states[group] = _STATES.get(described.state, GroupState.ACTIVE)
-        if GroupState.ABSENT in states.values():
-            of_streams = {"EMPTY": GroupState.EMPTY, "DEAD": GroupState.ABSENT}
-            for group, state in self._streams_states().items():
-                if states.get(group) is GroupState.ABSENT:
-                    states[group] = of_streams.get(state, GroupState.ACTIVE)
-        return states
+        return {
+            group: found if isinstance(found, DrlibError) else _STATES.get(found.state, GroupState.ACTIVE)
+            for group, found in self.group_descriptions(groups).items()
+        }
 
     def log_starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset still in each log."""

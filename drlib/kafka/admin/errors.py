@@ -2,7 +2,7 @@
 
 Rules: every error names the cluster's alias. Where no broker answered it is `Unreachable`, which callers may retry, and names
 the addresses.
-Not for: drlib's own requests, whose codes are mapped by `drlib.kafka.protocol.error_codes`.
+Not for: what drlib's own requests are answered with (`drlib.kafka.protocol.error_codes`); `refused` says on which cluster.
 """
 
 from typing import Final
@@ -112,11 +112,16 @@ def as_drlib_error(error: BaseException, cluster: ClusterSettings, doing: str) -
             f"brokers answer, but a partition is between two leaders ({inner.name()}), as where a broker has just started",
             "Wait a few seconds; if that does not help, check that every partition of these topics has a leader.",
         )
+    return refused(cluster, doing, f"{inner.name()}: {inner.str().rstrip('.')}", inner.name())
+
+
+def refused(cluster: ClusterSettings, doing: str, why: str, code: str) -> ClusterRefused:
+    """The error of a request that a broker of `cluster` answered with Kafka's error name `code`."""
     return ClusterRefused(
         f"{doing} on {cluster.alias} was refused",
-        f"{inner.name()}: {inner.str().rstrip('.')}",
+        why,
         f"Read the broker's log at {', '.join(cluster.bootstrap_servers)}, or change the request.",
-        code=inner.name(),
+        code=code,
     )
 
 

@@ -22,7 +22,7 @@ from typing import Final
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.connect import blocking, wire_client
 from drlib.kafka.admin.descriptions import CommittedOffset
-from drlib.kafka.admin.errors import ClusterRefused, unreachable
+from drlib.kafka.admin.errors import refused, unreachable
 from drlib.kafka.net import group_requests
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.net.connection import Connection
@@ -166,7 +166,7 @@ async def _read(
             return {tp: CommittedOffset(offset, _text(metadata)) for tp, (offset, metadata) in offsets.items()}
         except BrokerError as error:
             if not error.retriable:
-                return _refused(cluster, doing, error)
+                return refused(cluster, doing, str(error), error.name)
             why: DrlibError = error
         except Unreachable as error:
             why = error
@@ -197,7 +197,7 @@ async def _write(
             return await group_requests.offset_commit(connection, group, wanted)
         except BrokerError as error:
             if not error.retriable:
-                raise _refused(cluster, doing, error) from error
+                raise refused(cluster, doing, str(error), error.name) from error
             again, why = not sent or error.code == COORDINATOR_LOAD_IN_PROGRESS, error.why
         except Unreachable as error:
             again, why = not sent, str(error)
@@ -217,7 +217,7 @@ async def _delete_offsets(
                 return await group_requests.offset_delete(await _coordinator(client, group, end), group, partitions)
             except BrokerError as error:  # deleting again is harmless
                 if not error.retriable:
-                    raise _refused(cluster, doing, error) from error
+                    raise refused(cluster, doing, str(error), error.name) from error
                 if time.monotonic() > end:
                     raise unreachable(cluster, doing, error.why.rstrip(".")) from error
             await asyncio.sleep(_RETRY_S)
@@ -226,12 +226,3 @@ async def _delete_offsets(
 def _text(metadata: str) -> str:
     """The metadata without the trailing NUL that librdkafka's clients commit."""
     return metadata.rstrip("\0")
-
-
-def _refused(cluster: ClusterSettings, doing: str, error: BrokerError) -> ClusterRefused:
-    return ClusterRefused(
-        f"{doing} on {cluster.alias} was refused",
-        str(error),
-        f"Read the broker's log at {', '.join(cluster.bootstrap_servers)}, or change the request.",
-        code=error.name,
-    )

@@ -53,26 +53,23 @@ def set_producer_quotas(cluster: ClusterSettings, limits: Mapping[Entity, float 
 
 async def _set(connection: Connection, limits: Mapping[Entity, float | None]) -> None:
     entry = AlterClientQuotasRequest.EntryData
-    answer = await connection.request(
-        AlterClientQuotasRequest[connection.version("AlterClientQuotas")](
-            entries=[
-                entry(
-                    entity=[entry.EntityData(entity_type=kind, entity_name=name or None) for kind, name in entity],
-                    ops=[entry.OpData(key=RATE, value=0.0 if limit is None else limit, remove=limit is None)],
-                )
-                for entity, limit in limits.items()
-            ],
-            validate_only=False,
-        )
+    answer = await connection.ask(
+        AlterClientQuotasRequest,
+        entries=[
+            entry(
+                entity=[entry.EntityData(entity_type=kind, entity_name=name or None) for kind, name in entity],
+                ops=[entry.OpData(key=RATE, value=0.0 if limit is None else limit, remove=limit is None)],
+            )
+            for entity, limit in limits.items()
+        ],
+        validate_only=False,
     )
     for each in answer.entries:
         raise_for(each.error_code, "setting quotas", each.error_message)
 
 
 async def _read(connection: Connection) -> tuple[Quota, ...]:
-    answer = await connection.request(
-        DescribeClientQuotasRequest[connection.version("DescribeClientQuotas")](components=[], strict=False)
-    )
+    answer = await connection.ask(DescribeClientQuotasRequest, components=[], strict=False)
     raise_for(answer.error_code, "describing quotas", answer.error_message)
     quotas = [
         Quota(tuple(sorted((part.entity_type, part.entity_name or "") for part in entry.entity)), value.value)

@@ -43,13 +43,7 @@ def trusted(path: str, store_type: str, password: str, where: str, written: str)
 
     `where` is the key that errors name, `written` the path as the file has it, which may be a reference.
     """
-    contents = _read(path, where, written)
-    text = (
-        _pem(contents, written, where)
-        if store_type == "PEM"
-        else _opened(contents, written, store_type, password, where)
-    )
-    return certificates(text, where)
+    return certificates(_text(path, store_type, password, where, written), where)
 
 
 def key_store(path: str, store_type: str, password: str, where: str, written: str, key_password: str = "") -> KeyStore:
@@ -57,12 +51,7 @@ def key_store(path: str, store_type: str, password: str, where: str, written: st
 
     `key_password` is the key's own, where it is not the store's; a PKCS12 file has one for both, as Java requires.
     """
-    contents = _read(path, where, written)
-    text = (
-        _pem(contents, written, where)
-        if store_type == "PEM"
-        else _opened(contents, written, store_type, password, where, key_password)
-    )
+    text = _text(path, store_type, password, where, written, key_password)
     return KeyStore(certificates(text, where), private_key(text, where))
 
 
@@ -82,6 +71,14 @@ def private_key(text: str, where: str) -> str:
             f"{where} holds no private key", "a PEM private key is expected", "Set it to a PEM private key."
         )
     return block[0] + "\n"
+
+
+def _text(path: str, store_type: str, password: str, where: str, written: str, key_password: str = "") -> str:
+    """What a store holds, as PEM."""
+    contents = _read(path, where, written)
+    if store_type == "PEM":
+        return _pem(contents, written, where)
+    return _opened(contents, written, store_type, password, where, key_password)
 
 
 def _read(path: str, where: str, written: str) -> bytes:

@@ -26,16 +26,15 @@ async def topic_acls(conn: Connection) -> tuple[TopicAcl, ...]:
 
     An ACL with an operation that this version does not know is left out.
     """
-    answer = await conn.request(
-        DescribeAclsRequest[conn.version("DescribeAcls")](
-            resource_type_filter=TOPIC,
-            resource_name_filter=None,
-            pattern_type_filter=ANY,
-            principal_filter=None,
-            host_filter=None,
-            operation=ANY,
-            permission_type=ANY,
-        )
+    answer = await conn.ask(
+        DescribeAclsRequest,
+        resource_type_filter=TOPIC,
+        resource_name_filter=None,
+        pattern_type_filter=ANY,
+        principal_filter=None,
+        host_filter=None,
+        operation=ANY,
+        permission_type=ANY,
     )
     raise_for(answer.error_code, "listing the ACLs of topics", answer.error_message)
     acls = [
@@ -57,21 +56,20 @@ async def topic_acls(conn: Connection) -> tuple[TopicAcl, ...]:
 async def create_topic_acls(conn: Connection, acls: Sequence[TopicAcl]) -> list[BrokerError | None]:
     """Create ACLs; an existing one is no error. Returns the error of each, in order."""
     creation = CreateAclsRequest.AclCreation
-    answer = await conn.request(
-        CreateAclsRequest[conn.version("CreateAcls")](
-            creations=[
-                creation(
-                    resource_type=TOPIC,
-                    resource_name=acl.topic,
-                    resource_pattern_type=int(acl.pattern),
-                    principal=acl.principal,
-                    host=acl.host,
-                    operation=int(acl.operation),
-                    permission_type=int(acl.permission),
-                )
-                for acl in acls
-            ]
-        )
+    answer = await conn.ask(
+        CreateAclsRequest,
+        creations=[
+            creation(
+                resource_type=TOPIC,
+                resource_name=acl.topic,
+                resource_pattern_type=int(acl.pattern),
+                principal=acl.principal,
+                host=acl.host,
+                operation=int(acl.operation),
+                permission_type=int(acl.permission),
+            )
+            for acl in acls
+        ],
     )
     return [
         BrokerError(result.error_code, f"creating {acl}", result.error_message) if result.error_code else None
@@ -82,21 +80,20 @@ async def create_topic_acls(conn: Connection, acls: Sequence[TopicAcl]) -> list[
 async def delete_topic_acls(conn: Connection, acls: Sequence[TopicAcl]) -> list[BrokerError | None]:
     """Delete exactly these ACLs; a missing one is no error. Returns the error of each, in order."""
     only = DeleteAclsRequest.DeleteAclsFilter
-    answer = await conn.request(
-        DeleteAclsRequest[conn.version("DeleteAcls")](
-            filters=[
-                only(
-                    resource_type_filter=TOPIC,
-                    resource_name_filter=acl.topic,
-                    pattern_type_filter=int(acl.pattern),
-                    principal_filter=acl.principal,
-                    host_filter=acl.host,
-                    operation=int(acl.operation),
-                    permission_type=int(acl.permission),
-                )
-                for acl in acls
-            ]
-        )
+    answer = await conn.ask(
+        DeleteAclsRequest,
+        filters=[
+            only(
+                resource_type_filter=TOPIC,
+                resource_name_filter=acl.topic,
+                pattern_type_filter=int(acl.pattern),
+                principal_filter=acl.principal,
+                host_filter=acl.host,
+                operation=int(acl.operation),
+                permission_type=int(acl.permission),
+            )
+            for acl in acls
+        ],
     )
     errors: list[BrokerError | None] = []
     for acl, result in zip(acls, answer.filter_results, strict=True):

@@ -41,9 +41,7 @@ async def cluster_rights(client: ClusterClient) -> frozenset[str] | None:
     """The authorized operations on the cluster; None where the answer has none, which is unknown. Raises `Unreachable`."""
     try:
         answer = await client.ask(
-            lambda seed: DescribeClusterRequest[seed.version("DescribeCluster")](
-                include_cluster_authorized_operations=True
-            )
+            lambda seed: seed.message(DescribeClusterRequest, include_cluster_authorized_operations=True)
         )
         reported = None if answer.error_code else answer.authorized_operations
     except UnsupportedRequest:  # before 2.8 metadata has them
@@ -60,8 +58,8 @@ async def topic_rights(client: ClusterClient, topics: Iterable[str]) -> dict[str
     """The authorized operations on each of `topics`; None for one that does not exist. Raises `Unreachable`."""
     wanted = [MetadataRequest.MetadataRequestTopic(name=t) for t in sorted(set(topics))]
     answer = await client.ask(
-        lambda seed: MetadataRequest[seed.version("Metadata")](
-            topics=wanted, allow_auto_topic_creation=False, include_topic_authorized_operations=True
+        lambda seed: seed.message(
+            MetadataRequest, topics=wanted, allow_auto_topic_creation=False, include_topic_authorized_operations=True
         )
     )
     return {
@@ -81,8 +79,7 @@ async def group_rights(client: ClusterClient, group: str) -> frozenset[str]:
                 return frozenset()
             raise
         connection = await client.connection(node, "control")
-        message = DescribeGroupsRequest[connection.version("DescribeGroups")]
-        answer = await connection.request(message(groups=[group], include_authorized_operations=True))
+        answer = await connection.ask(DescribeGroupsRequest, groups=[group], include_authorized_operations=True)
         (described,) = answer.groups
         if described.error_code in AUTHORIZATION:
             return frozenset()
@@ -103,9 +100,9 @@ async def clock_skew(client: ClusterClient) -> Skew | None:
     best: Skew | None = None
     try:
         connection = await client.connection(min(client.brokers), "clock")
-        request = DescribeQuorumRequest[connection.version("DescribeQuorum")]
-        partition = request.TopicData.PartitionData(partition_index=0)
-        message = request(topics=[request.TopicData(topic_name=_METADATA_LOG, partitions=[partition])])
+        topic_class = DescribeQuorumRequest.TopicData
+        topic = topic_class(topic_name=_METADATA_LOG, partitions=[topic_class.PartitionData(partition_index=0)])
+        message = connection.message(DescribeQuorumRequest, topics=[topic])
         for _ in range(3):  # the quickest answer has the narrowest bounds
             asked = time.time()
             answer = await connection.request(message, timeout_s=client.timeout_s)

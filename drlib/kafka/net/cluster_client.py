@@ -298,8 +298,8 @@ class ClusterClient:
         delay = 0.01
         while True:
             answer = await self.ask(
-                lambda seed: FindCoordinatorRequest[seed.version("FindCoordinator")](
-                    key_type=_KINDS[kind], key=key, coordinator_keys=[key]
+                lambda seed: seed.message(
+                    FindCoordinatorRequest, key_type=_KINDS[kind], key=key, coordinator_keys=[key]
                 )
             )
             (coordinator,) = answer.coordinators or [answer]  # before v4 an answer is about one key

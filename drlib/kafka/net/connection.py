@@ -271,6 +271,14 @@ class Connection(asyncio.BufferedProtocol):
         """Send and await the response. A missed deadline ends the connection. Raises `ConnectionLost`."""
         return await self.send(message, timeout_s=timeout_s, broker_wait_s=broker_wait_s)
 
+    def message(self, request: Any, **fields: Any) -> Any:
+        """A message of one of kafka-python's classes, in the version for this broker. Raises `UnsupportedRequest`."""
+        return request[self.version(request.name.removesuffix("Request"))](**fields)
+
+    async def ask(self, request: Any, **fields: Any) -> Any:
+        """Await the response to such a message. Raises as `message` and `request`."""
+        return await self.request(self.message(request, **fields))
+
     def produce(
         self,
         topic: str,

@@ -81,7 +81,8 @@ async def join_group(
     """Join; returns when the rebalance is complete. Raises `MemberIdRequired` on a first call without a member ID."""
     protocol_class = JoinGroupRequest.JoinGroupRequestProtocol
     answer = await conn.request(
-        JoinGroupRequest[conn.version("JoinGroup")](
+        conn.message(
+            JoinGroupRequest,
             group_id=group,
             session_timeout_ms=session_timeout_ms,
             rebalance_timeout_ms=rebalance_timeout_ms,
@@ -120,7 +121,8 @@ async def sync_group(
     """This member's assignment. The leader passes all in `assignments`; the others pass none and wait for it."""
     assignment_class = SyncGroupRequest.SyncGroupRequestAssignment
     answer = await conn.request(
-        SyncGroupRequest[conn.version("SyncGroup")](
+        conn.message(
+            SyncGroupRequest,
             group_id=group,
             generation_id=generation,
             member_id=member_id,
@@ -138,10 +140,8 @@ async def sync_group(
 
 async def heartbeat(conn: Connection, *, group: str, generation: int, member_id: str) -> None:
     """Send a heartbeat. Raises `BrokerError`, REBALANCE_IN_PROGRESS when the member must join again."""
-    answer = await conn.request(
-        HeartbeatRequest[conn.version("Heartbeat")](
-            group_id=group, generation_id=generation, member_id=member_id, group_instance_id=None
-        )
+    answer = await conn.ask(
+        HeartbeatRequest, group_id=group, generation_id=generation, member_id=member_id, group_instance_id=None
     )
     raise_for(answer.error_code, f"sending a heartbeat to group {group}")
 
@@ -149,10 +149,8 @@ async def heartbeat(conn: Connection, *, group: str, generation: int, member_id:
 async def leave_group(conn: Connection, *, group: str, member_id: str) -> None:
     """Leave the group, so that its partitions are assigned to others at once."""
     member_class = LeaveGroupRequest.MemberIdentity
-    answer = await conn.request(
-        LeaveGroupRequest[conn.version("LeaveGroup")](
-            group_id=group, members=[member_class(member_id=member_id, group_instance_id=None)]
-        )
+    answer = await conn.ask(
+        LeaveGroupRequest, group_id=group, members=[member_class(member_id=member_id, group_instance_id=None)]
     )
     raise_for(answer.error_code, f"leaving group {group}")
     for member in answer.members:
@@ -161,7 +159,7 @@ async def leave_group(conn: Connection, *, group: str, member_id: str) -> None:
 
 async def list_groups(conn: Connection) -> list[GroupListing]:
     """The groups this broker coordinates; ask every broker for all of them."""
-    answer = await conn.request(ListGroupsRequest[conn.version("ListGroups")](states_filter=[]))
+    answer = await conn.ask(ListGroupsRequest, states_filter=[])
     raise_for(answer.error_code, f"listing the groups of {conn.peer}")
     return [GroupListing(g.group_id, g.protocol_type, g.group_state) for g in answer.groups]
 
@@ -180,9 +178,7 @@ async def list_loaded_groups(conn: Connection, timeout_s: float) -> list[GroupLi
 
 async def describe_workers(conn: Connection, groups: Sequence[str]) -> dict[str, Workers]:
     """The members of groups that this broker coordinates, of a protocol that is not a consumer's, such as Connect's."""
-    answer = await conn.request(
-        DescribeGroupsRequest[conn.version("DescribeGroups")](groups=list(groups), include_authorized_operations=False)
-    )
+    answer = await conn.ask(DescribeGroupsRequest, groups=list(groups), include_authorized_operations=False)
     found = {}
     for group in answer.groups:
         raise_for(group.error_code, f"describing group {group.group_id}")
@@ -206,13 +202,12 @@ async def offset_fetch(
     topics = None  # all of them
     if only is not None:
         topics = [group_class.OffsetFetchRequestTopics(name=only.topic, partition_indexes=[only.partition])]
-    answer = await conn.request(
-        OffsetFetchRequest[conn.version("OffsetFetch")](
-            group_id=group,
-            topics=topics,
-            groups=[group_class(group_id=group, topics=topics)],
-            require_stable=require_stable,
-        )
+    answer = await conn.ask(
+        OffsetFetchRequest,
+        group_id=group,
+        topics=topics,
+        groups=[group_class(group_id=group, topics=topics)],
+        require_stable=require_stable,
     )
     (described,) = answer.groups or [answer]  # before v8 an answer is about one group
     raise_for(described.error_code, f"reading the committed offsets of group {group}")
@@ -244,14 +239,13 @@ async def offset_commit(conn: Connection, group: str, positions: Mapping[TopicPa
                 committed_metadata=metadata,
             )
         )
-    answer = await conn.request(
-        OffsetCommitRequest[conn.version("OffsetCommit")](
-            group_id=group,
-            generation_id_or_member_epoch=_NO_GENERATION,
-            member_id="",
-            group_instance_id=None,
-            topics=[topic_class(name=name, partitions=those) for name, those in topics.items()],
-        )
+    answer = await conn.ask(
+        OffsetCommitRequest,
+        group_id=group,
+        generation_id_or_member_epoch=_NO_GENERATION,
+        member_id="",
+        group_instance_id=None,
+        topics=[topic_class(name=name, partitions=those) for name, those in topics.items()],
     )
     for topic in answer.topics:
         for p in topic.partitions:
@@ -271,10 +265,10 @@ async def offset_delete(conn: Connection, group: str, partitions: Collection[Top
     topics: dict[str, list[object]] = defaultdict(list)
     for partition in partitions:
         topics[partition.topic].append(partition_class(partition_index=partition.partition))
-    answer = await conn.request(
-        OffsetDeleteRequest[conn.version("OffsetDelete")](
-            group_id=group, topics=[topic_class(name=name, partitions=those) for name, those in topics.items()]
-        )
+    answer = await conn.ask(
+        OffsetDeleteRequest,
+        group_id=group,
+        topics=[topic_class(name=name, partitions=those) for name, those in topics.items()],
     )
     raise_for(answer.error_code, f"deleting offsets of group {group}")
     for topic in answer.topics:

@@ -88,10 +88,12 @@ async def init_producer_id(conn: Connection, transactional_id: str | None, timeo
 
     An open transaction of the previous holder is aborted first: until then the answer is CONCURRENT_TRANSACTIONS.
     """
-    answer = await conn.request(
-        InitProducerIdRequest[conn.version("InitProducerId")](
-            transactional_id=transactional_id, transaction_timeout_ms=timeout_ms, producer_id=-1, producer_epoch=-1
-        )
+    answer = await conn.ask(
+        InitProducerIdRequest,
+        transactional_id=transactional_id,
+        transaction_timeout_ms=timeout_ms,
+        producer_id=-1,
+        producer_epoch=-1,
     )
     raise_for(answer.error_code, f"getting a producer ID for {transactional_id or 'an idempotent producer'}")
     return answer.producer_id, answer.producer_epoch
@@ -102,13 +104,12 @@ async def add_partitions_to_txn(
 ) -> None:
     """Add partitions (topic -> numbers) to the transaction. Raises `BrokerError` when any of them failed."""
     topic_class = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
-    answer = await conn.request(
-        AddPartitionsToTxnRequest[conn.version("AddPartitionsToTxn")](
-            v3_and_below_transactional_id=transactional_id,
-            v3_and_below_producer_id=producer_id,
-            v3_and_below_producer_epoch=epoch,
-            v3_and_below_topics=[topic_class(name=t, partitions=list(p)) for t, p in partitions.items()],
-        )
+    answer = await conn.ask(
+        AddPartitionsToTxnRequest,
+        v3_and_below_transactional_id=transactional_id,
+        v3_and_below_producer_id=producer_id,
+        v3_and_below_producer_epoch=epoch,
+        v3_and_below_topics=[topic_class(name=t, partitions=list(p)) for t, p in partitions.items()],
     )
     failed = [
         (p.partition_error_code, f"{t.name}-{p.partition_index}")
@@ -124,19 +125,15 @@ async def add_partitions_to_txn(
 
 async def end_txn_abort(conn: Connection, transactional_id: str, producer_id: int, epoch: int) -> None:
     """Abort the transaction; the answer comes before the markers are written. The epoch is kept (EndTxn below v5)."""
-    answer = await conn.request(
-        EndTxnRequest[conn.version("EndTxn")](
-            transactional_id=transactional_id, producer_id=producer_id, producer_epoch=epoch, committed=False
-        )
+    answer = await conn.ask(
+        EndTxnRequest, transactional_id=transactional_id, producer_id=producer_id, producer_epoch=epoch, committed=False
     )
     raise_for(answer.error_code, f"aborting transaction {transactional_id}")
 
 
 async def describe_transaction(conn: Connection, transactional_id: str) -> TransactionState:
     """The coordinator's view of a transactional ID."""
-    answer = await conn.request(
-        DescribeTransactionsRequest[conn.version("DescribeTransactions")](transactional_ids=[transactional_id])
-    )
+    answer = await conn.ask(DescribeTransactionsRequest, transactional_ids=[transactional_id])
     (state,) = answer.transaction_states
     raise_for(state.error_code, f"describing transaction {transactional_id}")
     return TransactionState(
@@ -150,18 +147,14 @@ async def describe_transaction(conn: Connection, transactional_id: str) -> Trans
 
 async def list_transactional_ids(conn: Connection, producer_id: int) -> list[str]:
     """The transactional IDs of a producer ID that this broker coordinates; ask every broker (KIP-664)."""
-    answer = await conn.request(
-        ListTransactionsRequest[conn.version("ListTransactions")](state_filters=[], producer_id_filters=[producer_id])
-    )
+    answer = await conn.ask(ListTransactionsRequest, state_filters=[], producer_id_filters=[producer_id])
     raise_for(answer.error_code, f"listing the transactions of {conn.peer}")
     return [t.transactional_id for t in answer.transaction_states]
 
 
 async def transactional_ids(conn: Connection) -> dict[int, str]:
     """Every transactional ID that this broker coordinates, by producer ID; ask every broker (KIP-664)."""
-    answer = await conn.request(
-        ListTransactionsRequest[conn.version("ListTransactions")](state_filters=[], producer_id_filters=[])
-    )
+    answer = await conn.ask(ListTransactionsRequest, state_filters=[], producer_id_filters=[])
     raise_for(answer.error_code, f"listing the transactions of {conn.peer}")
     return {t.producer_id: t.transactional_id for t in answer.transaction_states}
 
@@ -171,10 +164,8 @@ async def describe_producers(
 ) -> dict[TopicPartition, list[ProducerState]]:
     """The producers known to each partition's leader. The connection must be to that leader."""
     topic_class = DescribeProducersRequest.TopicRequest
-    answer = await conn.request(
-        DescribeProducersRequest[conn.version("DescribeProducers")](
-            topics=[topic_class(name=t, partition_indexes=list(p)) for t, p in partitions.items()]
-        )
+    answer = await conn.ask(
+        DescribeProducersRequest, topics=[topic_class(name=t, partition_indexes=list(p)) for t, p in partitions.items()]
     )
     producers: dict[TopicPartition, list[ProducerState]] = {}
     for topic in answer.topics:
@@ -236,12 +227,11 @@ async def list_offsets_or_codes(
     for p in partitions:
         asked = partition_class(partition_index=p.partition, current_leader_epoch=-1, timestamp=timestamp)
         topics.setdefault(p.topic, []).append(asked)
-    answer = await conn.request(
-        ListOffsetsRequest[conn.version("ListOffsets")](
-            replica_id=-1,
-            isolation_level=1 if isolation == "read_committed" else 0,
-            topics=[topic_class(name=t, partitions=p) for t, p in topics.items()],
-        )
+    answer = await conn.ask(
+        ListOffsetsRequest,
+        replica_id=-1,
+        isolation_level=1 if isolation == "read_committed" else 0,
+        topics=[topic_class(name=t, partitions=p) for t, p in topics.items()],
     )
     offsets: dict[TopicPartition, tuple[int, int]] = {}
     refused: dict[TopicPartition, int] = {}
@@ -270,10 +260,11 @@ async def all_config_values(
     conn: Connection, kind: int, names: Iterable[str], keys: Sequence[str] | None = None
 ) -> dict[str, dict[str, str]]:
     """The settings that have a value, those of `keys` or all, of each of the resources that drlib may describe."""
-    message = DescribeConfigsRequest[conn.version("DescribeConfigs")]
-    resource = message.DescribeConfigsResource
+    resource = DescribeConfigsRequest.DescribeConfigsResource
     wanted = [resource(resource_type=kind, resource_name=name, configuration_keys=keys) for name in names]
-    answer = await conn.request(message(resources=wanted, include_synonyms=False, include_documentation=False))
+    answer = await conn.ask(
+        DescribeConfigsRequest, resources=wanted, include_synonyms=False, include_documentation=False
+    )
     return {
         r.resource_name: {
             c.name: c.value for c in r.configs if c.value is not None and (keys is None or c.name in keys)
@@ -327,26 +318,33 @@ def fetch_future(
     )
     by_name = version < fetching.BY_ID
     ids = {**in_session, **{p.topic: p.topic_id for p in partitions}} if by_name else fetching.NO_IDS
-    answer = conn.submit(
-        fetching.API_KEY,
-        version,
-        [body],
-        lambda view: fetching.decode(version, view, ids),
-        timeout_s=max_wait_ms / 1000 + FETCH_GRACE_S,
-        broker_wait_s=max_wait_ms / 1000,
-        throttle_at=fetching.THROTTLE_AT,
-        flexible=version >= fetching.FLEXIBLE,
-    )
+    wait_s = max_wait_ms / 1000
+    answer = _submit(conn, version, body, ids, wait_s)
     if not by_name:
         return answer
     # Behind a full request at once; of a session, whose topics may be thousands, those that answer with something.
     full = session == fetching.NO_SESSION
-    wait_s = max_wait_ms / 1000
     asked = [(p.topic, p.topic_id, p.partition) for p in partitions]
     behind = _Behind.of(conn, asked, proof_of, behind_s=wait_s) if full else None
     checked = asyncio.ensure_future(_of_the_topics_meant(conn, answer, ids, behind, proof_of))
     checked.add_done_callback(_retrieve)
     return checked
+
+
+def _submit(
+    conn: Connection, version: int, body: bytes, ids: Mapping[str, TopicId], wait_s: float
+) -> asyncio.Future[Fetched]:
+    """Send a fetch request that the broker may let wait for `wait_s`."""
+    return conn.submit(
+        fetching.API_KEY,
+        version,
+        [body],
+        lambda view: fetching.decode(version, view, ids),
+        timeout_s=wait_s + FETCH_GRACE_S,
+        broker_wait_s=wait_s,
+        throttle_at=fetching.THROTTLE_AT,
+        flexible=version >= fetching.FLEXIBLE,
+    )
 
 
 def _describe(
@@ -424,17 +422,7 @@ def _fetch_proofs(
         max_bytes=sum(proof.size for proof in proofs.values()),
         read_committed=False,
     )
-    ids = {p.topic: p.topic_id for p in wanted}
-    return conn.submit(
-        fetching.API_KEY,
-        version,
-        [body],
-        lambda view: fetching.decode(version, view, ids),
-        timeout_s=behind_s + FETCH_GRACE_S,
-        broker_wait_s=behind_s,
-        throttle_at=fetching.THROTTLE_AT,
-        flexible=version >= fetching.FLEXIBLE,
-    )
+    return _submit(conn, version, body, {p.topic: p.topic_id for p in wanted}, behind_s)
 
 
 async def _of_the_topics_meant(

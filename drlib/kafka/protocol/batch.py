@@ -284,27 +284,33 @@ def control_type(batch: memoryview) -> ControlType | None:
     """
     try:
         at = HEADER_SIZE
-        _, at = _varint(batch, at)  # record length
+        _, at = varint(batch, at)  # record length
         at += 1  # attributes
-        _, at = _varint(batch, at)  # timestamp delta
-        _, at = _varint(batch, at)  # offset delta
-        key_length, at = _varint(batch, at)
+        _, at = varint(batch, at)  # timestamp delta
+        _, at = varint(batch, at)  # offset delta
+        key_length, at = varint(batch, at)
         if key_length < 4:
             raise CorruptBatch("a control batch is unreadable", f"its key has {key_length} bytes")
         _, kind = struct.unpack_from(">hh", batch, at)
     except (IndexError, struct.error) as error:
         raise CorruptBatch("a control batch is unreadable", "its record ends early") from error
+    except ValueError as error:
+        raise CorruptBatch("a control batch is unreadable", "a number in it has no end") from error
     return ControlType(kind) if kind in (0, 1) else None
 
 
-def _varint(view: memoryview, at: int) -> tuple[int, int]:
-    value = shift = 0
+def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
+    """A zigzag number and the index after it. Raises `IndexError` at the end of `data`, `ValueError` for one without an end."""
+    byte = data[at]
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), at + 1
+    value, shift = byte & 0x7F, 7
     while True:
-        byte = view[at]
         at += 1
+        byte = data[at]
         value |= (byte & 0x7F) << shift
-        if not byte & 0x80:
-            return (value >> 1) ^ -(value & 1), at
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at + 1
         shift += 7
         if shift > 63:
-            raise CorruptBatch("a control batch is unreadable", "a number in it has no end")
+            raise ValueError("a number of more than 64 bits")

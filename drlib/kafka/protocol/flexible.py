@@ -19,7 +19,6 @@ _INT32: Final = struct.Struct(">i")
 
 
 def uvarint(value: int) -> bytes:
-    """An unsigned varint."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -82,6 +81,12 @@ class Reader:
         if count > len(self._view) - self._at:
             raise ValueError(f"an array of {count} at byte {self._at} of {len(self._view)}")
         return range(max(count, 0))
+
+    def structures(self) -> Iterator[int]:
+        """`array`, of structures that end with tagged fields, which are skipped. Exhaust the iterator."""
+        for number in self.array():
+            yield number
+            self.skip_tags()
 
     def tags(self) -> Iterator[tuple[int, Reader]]:
         """Tagged fields: number and a reader over the value. Exhaust the iterator, which moves the cursor past them."""

@@ -36,6 +36,7 @@ from drlib.kafka.protocol.batch import (
     OutgoingBatch,
     compose,
     header_at,
+    varint,
     wrapped,
 )
 
@@ -103,14 +104,14 @@ def merge(
                 elif (more := data[at + 1]) < 0x80:
                     length, at = ((byte & 0x7F | more << 7) >> 1) ^ -(byte & 1), at + 2
                 else:
-                    length, at = _varint(data, at)
+                    length, at = varint(data, at)
                 end = at + length
                 byte, more = data[at + 1], data[at + 2]
                 if byte < 0x80 and more < 0x80:
                     delta, place, tail = (byte >> 1) ^ -(byte & 1), (more >> 1) ^ -(more & 1), at + 3
                 else:
-                    delta, tail = _varint(data, at + 1)
-                    place, tail = _varint(data, tail)
+                    delta, tail = varint(data, at + 1)
+                    place, tail = varint(data, tail)
                 if not contiguous:
                     if not before < place <= header.last_offset_delta:
                         raise _corrupt(header, f"one of its records has offset {offset + place}")
@@ -131,7 +132,7 @@ def merge(
                 parts += (_SMALL[size] if size < _TABLE else _encode(size), head, data[tail:end])
                 at = end
             count += header.count
-        except IndexError:
+        except (IndexError, ValueError):
             raise _corrupt(header, "a record in it ends outside of it") from None
         if at != limit:
             raise _corrupt(header, f"{limit - at} bytes follow its last record")
@@ -265,23 +266,6 @@ def merge_single_records(
 
 def _corrupt(header: BatchHeader, why: str) -> CorruptBatch:
     return CorruptBatch(f"the batch at offsets {header.base_offset} to {header.last_offset} is corrupt", why)
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A zigzag number and the index after it. Raises `IndexError` at the end of `data`."""
-    byte = data[at]
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), at + 1
-    value, shift = byte & 0x7F, 7
-    while True:
-        at += 1
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at + 1
-        shift += 7
-        if shift > 63:
-            raise IndexError("a number in a record has no end")
 
 
 def _encode(number: int) -> bytes:

@@ -31,6 +31,7 @@ from drlib.kafka.protocol.batch import (
     CorruptBatch,
     OutgoingBatch,
     compose,
+    varint,
     wrapped,
 )
 
@@ -236,33 +237,19 @@ def _cost(plain: bytes | bytearray) -> int:
         return cost
     at = 0
     for _ in range(count):
-        length, at = _varint(body, at)
+        length, at = varint(body, at)
         end = at + length
-        _, at = _varint(body, at + 1)  # the difference of times, behind the attributes
-        _, at = _varint(body, at)  # of offsets
+        _, at = varint(body, at + 1)  # the difference of times, behind the attributes
+        _, at = varint(body, at)  # of offsets
         for _ in range(2):  # key and value
-            length, at = _varint(body, at)
+            length, at = varint(body, at)
             at += max(0, length)
-        headers, _ = _varint(body, at)
+        headers, _ = varint(body, at)
         cost += _HEADER_COST * max(0, headers)
         if cost > MOST_DECODED or end <= at:
             return cost
         at = end
     return cost
-
-
-def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    """A zigzag number and where it ends. Raises `IndexError` behind the end of `data`."""
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at
-        shift += 7
-        if shift > 63:
-            raise ValueError("a number of more than 64 bits")
 
 
 def most_size(records: Iterable[Record]) -> int:

@@ -26,7 +26,7 @@ from typing import Final, TypeVar
 
 from drlib.errors import DrlibError
 from drlib.kafka.admin.connect import blocking
-from drlib.kafka.admin.errors import ClusterRefused, GroupNotEmpty
+from drlib.kafka.admin.errors import GroupNotEmpty, refused
 from drlib.kafka.admin.group_offsets import connected
 from drlib.kafka.net import group_requests, requests
 from drlib.kafka.net.api_versions import KNOWN
@@ -383,14 +383,7 @@ def _write(
 
 
 def _refused(cluster: ClusterSettings, doing: str, error: DrlibError) -> DrlibError:
-    if not isinstance(error, BrokerError):
-        return error
-    return ClusterRefused(
-        f"{doing} on {cluster.alias} was refused",
-        str(error),
-        f"Read the broker's log at {', '.join(cluster.bootstrap_servers)}, or change the request.",
-        code=error.name,
-    )
+    return refused(cluster, doing, str(error), error.name) if isinstance(error, BrokerError) else error
 
 
 def _blocking(

@@ -11,26 +11,27 @@ Not for: sending (`admin`), groups of consumers (`drlib.kafka.admin.cluster`).
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from drlib.kafka.protocol.flexible import NO_TAGS, Reader, compact_string, uvarint
-from drlib.kafka.share_groups.messages import Refusal
+from drlib.kafka.share_groups.messages import Refusal, refusal
 from drlib.kafka.share_groups.names import PROTOCOL
 
 STREAMS: Final = "streams"
 REQUESTS: Final[Mapping[str, str]] = {PROTOCOL: "ShareGroupDescribe", STREAMS: "StreamsGroupDescribe"}
 """The request that describes the groups of a protocol."""
 
+_INT8: Final = struct.Struct(">b")
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 _INT64: Final = struct.Struct(">q")
 _BOOL: Final = struct.Struct(">?")
-_EPOCHS: Final = struct.Struct(">ii")
-_PRESENT: Final = struct.Struct(">b")
-_INFO: Final = struct.Struct(">ih")  # partitions and replication factor of an internal topic
 _ABSENT: Final = -1
+
+_Form = struct.Struct | Callable[[Reader], object] | Sequence["_Form"] | Mapping[str, "_Form"]
+"""What a field is: one number, what a function reads, an array (a list of one form), or a structure's fields in their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +46,51 @@ class GroupMembers:
     topics: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Member:
-    client: str
-    host: str
-    topics: frozenset[str] = frozenset()
+def _text(reader: Reader) -> str:
+    return reader.compact_string() or ""
+
+
+def _nullable(form: _Form) -> _Form:
+    return lambda reader: None if reader.fields(_INT8)[0] == _ABSENT else _read(reader, form)
+
+
+_PAIRS: Final[_Form] = [{"key": _text, "value": _text}]
+_TOPICS: Final[_Form] = [{"name": _text, "partitions": _INT32, "replication_factor": _INT16, "settings": _PAIRS}]
+_TOPOLOGY: Final[_Form] = {
+    "epoch": _INT32,
+    "subtopologies": [
+        {"id": _text, "sources": [_text], "sinks": [_text], "changelogs": _TOPICS, "repartitions": _TOPICS}
+    ],
+}
+_OFFSETS: Final[_Form] = [{"subtopology": _text, "partition": _INT32, "offset": _INT64}]
+_TASKS: Final[_Form] = [{"subtopology": _text, "partitions": [_INT32]}]
+_ASSIGNMENT: Final[_Form] = {"active": _TASKS, "standby": _TASKS, "warm-up": _TASKS}
+_STREAMS_MEMBER: Final[_Form] = {
+    "id": _text,
+    "epoch": _INT32,
+    "instance": _text,
+    "rack": _text,
+    "client": _text,
+    "host": _text,
+    "topology epoch": _INT32,
+    "process": _text,
+    "endpoint": _nullable({"host": _text, "port": _INT16}),
+    "tags": _PAIRS,
+    "offsets": _OFFSETS,
+    "ends": _OFFSETS,
+    "assignment": _ASSIGNMENT,
+    "target assignment": _ASSIGNMENT,
+    "classic": _BOOL,
+}
+_SHARE_MEMBER: Final[_Form] = {
+    "id": _text,
+    "rack": _text,
+    "epoch": _INT32,
+    "client": _text,
+    "host": _text,
+    "subscribed": [_text],
+    "assignment": {"topics": [{"id": Reader.uuid, "name": _text, "partitions": [_INT32]}]},
+}
 
 
 def describe_body(group: str) -> bytes:
@@ -59,141 +100,60 @@ def describe_body(group: str) -> bytes:
 
 def share_members(view: memoryview) -> dict[str, GroupMembers]:
     """The answer to ShareGroupDescribe v1, by group. Raises `ValueError`."""
-    return _groups(view, _no_topology, _share_member)
+    return _groups(view, {"assignor": _text}, _SHARE_MEMBER, _subscribed)
 
 
 def streams_members(view: memoryview) -> dict[str, GroupMembers]:
     """The answer to StreamsGroupDescribe v0, by group. Raises `ValueError`."""
-    return _groups(view, _topology, _streams_member)
+    return _groups(view, {"topology": _nullable(_TOPOLOGY)}, _STREAMS_MEMBER, _sources)
 
 
 def _groups(
-    view: memoryview, head: Callable[[Reader], frozenset[str]], member: Callable[[Reader], _Member]
+    view: memoryview, own: Mapping[str, _Form], member: _Form, topics: Callable[[Any], set[str]]
 ) -> dict[str, GroupMembers]:
-    reader = Reader(view)
-    reader.fields(_INT32)
-    found = {}
-    for _ in reader.array():
-        (code,) = reader.fields(_INT16)
-        error = Refusal(code, reader.compact_string())
-        group, state = reader.compact_string() or "", reader.compact_string() or ""
-        reader.fields(_EPOCHS)
-        topics = head(reader)
-        members = [member(reader) for _ in reader.array()]
-        reader.fields(_INT32)
-        reader.skip_tags()
-        found[group] = GroupMembers(
-            error,
-            state,
-            len(members),
-            tuple(sorted({each.client for each in members if each.client})),
-            tuple(sorted({each.host.removeprefix("/") for each in members if each.host})),
-            tuple(sorted(topics.union(*(each.topics for each in members)))),
+    group: _Form = {
+        "error": refusal,
+        "group": _text,
+        "state": _text,
+        "epoch": _INT32,
+        "assignment epoch": _INT32,
+        **own,
+        "members": [member],
+        "operations": _INT32,
+    }
+    answer = _read(Reader(view), {"throttled": _INT32, "groups": [group]})
+    return {
+        each["group"]: GroupMembers(
+            each["error"],
+            each["state"],
+            len(each["members"]),
+            tuple(sorted({one["client"] for one in each["members"] if one["client"]})),
+            tuple(sorted({one["host"].removeprefix("/") for one in each["members"] if one["host"]})),
+            tuple(sorted(topics(each))),
         )
-    reader.skip_tags()
-    return found
+        for each in answer["groups"]
+    }
 
 
-def _no_topology(reader: Reader) -> frozenset[str]:
-    reader.compact_string()  # the assignor
-    return frozenset()
+def _subscribed(group: Any) -> set[str]:
+    assigned = {topic["name"] for member in group["members"] for topic in member["assignment"]["topics"]}
+    return assigned.union(*(member["subscribed"] for member in group["members"]))
 
 
-def _share_member(reader: Reader) -> _Member:
-    reader.compact_string()  # member ID
-    reader.compact_string()  # rack
-    reader.fields(_INT32)
-    client, host = reader.compact_string() or "", reader.compact_string() or ""
-    topics = set(_strings(reader))
-    for _ in reader.array():  # the assignment
-        reader.uuid()
-        topics.add(reader.compact_string() or "")
-        _numbers(reader)
-        reader.skip_tags()
-    reader.skip_tags()
-    reader.skip_tags()
-    return _Member(client, host, frozenset(topics))
-
-
-def _topology(reader: Reader) -> frozenset[str]:
+def _sources(group: Any) -> set[str]:
     """The topics that the application reads and that it did not make itself."""
-    if reader.fields(_PRESENT)[0] == _ABSENT:
-        return frozenset()
-    reader.fields(_INT32)
-    sources: set[str] = set()
-    made: set[str] = set()
-    for _ in reader.array():
-        reader.compact_string()
-        sources |= set(_strings(reader))
-        made |= set(_strings(reader))
-        _infos(reader)
-        made |= _infos(reader)
+    parts = group["topology"]["subtopologies"] if group["topology"] else []
+    made = {topic["name"] for part in parts for topic in part["repartitions"]}
+    return set().union(*(part["sources"] for part in parts)) - made.union(*(part["sinks"] for part in parts))
+
+
+def _read(reader: Reader, form: _Form) -> Any:
+    if isinstance(form, struct.Struct):
+        return reader.fields(form)[0]
+    if isinstance(form, Mapping):
+        values = {name: _read(reader, each) for name, each in form.items()}
         reader.skip_tags()
-    reader.skip_tags()
-    return frozenset(sources - made)
-
-
-def _infos(reader: Reader) -> set[str]:
-    names = set()
-    for _ in reader.array():
-        names.add(reader.compact_string() or "")
-        reader.fields(_INFO)
-        _pairs(reader)
-        reader.skip_tags()
-    return names
-
-
-def _streams_member(reader: Reader) -> _Member:
-    reader.compact_string()  # member ID
-    reader.fields(_INT32)
-    reader.compact_string()  # instance ID
-    reader.compact_string()  # rack
-    client, host = reader.compact_string() or "", reader.compact_string() or ""
-    reader.fields(_INT32)
-    reader.compact_string()  # process ID
-    if reader.fields(_PRESENT)[0] != _ABSENT:  # the endpoint for queries
-        reader.compact_string()
-        reader.fields(_INT16)
-        reader.skip_tags()
-    _pairs(reader)
-    _task_offsets(reader)
-    _task_offsets(reader)
-    _tasks(reader)
-    _tasks(reader)
-    reader.fields(_BOOL)
-    reader.skip_tags()
-    return _Member(client, host)
-
-
-def _pairs(reader: Reader) -> None:
-    for _ in reader.array():
-        reader.compact_string()
-        reader.compact_string()
-        reader.skip_tags()
-
-
-def _task_offsets(reader: Reader) -> None:
-    for _ in reader.array():
-        reader.compact_string()
-        reader.fields(_INT32)
-        reader.fields(_INT64)
-        reader.skip_tags()
-
-
-def _tasks(reader: Reader) -> None:
-    """Active, standby and warm-up tasks."""
-    for _ in range(3):
-        for _ in reader.array():
-            reader.compact_string()
-            _numbers(reader)
-            reader.skip_tags()
-    reader.skip_tags()
-
-
-def _strings(reader: Reader) -> list[str]:
-    return [reader.compact_string() or "" for _ in reader.array()]
-
-
-def _numbers(reader: Reader) -> None:
-    for _ in reader.array():
-        reader.fields(_INT32)
+        return values
+    if isinstance(form, Sequence):
+        return [_read(reader, form[0]) for _ in reader.array()]
+    return form(reader)

@@ -134,27 +134,25 @@ def described(version: int, view: memoryview) -> dict[str, DescribedGroup]:
     reader = Reader(view)
     reader.fields(_INT32)
     found = {}
-    for _ in reader.array():
+    for _ in reader.structures():
         group = reader.compact_string() or ""
         topic_ids: dict[str, uuid.UUID] = {}
         offsets: dict[TopicPartition, ShareOffset] = {}
         refused: dict[TopicPartition, Refusal] = {}
-        for _ in reader.array():
+        for _ in reader.structures():
             topic = reader.compact_string() or ""
             topic_ids[topic] = reader.uuid()
             for _ in reader.array():
                 number, start, _ = reader.fields(_DESCRIBED)
                 lag = reader.fields(_INT64)[0] if version >= 1 else _NONE
-                error = _refusal(reader)
+                error = refusal(reader)
                 reader.skip_tags()
                 partition = TopicPartition(topic, number)
                 if error.code:
                     refused[partition] = error
                 else:
                     offsets[partition] = ShareOffset(_none(start), _none(lag))
-            reader.skip_tags()
-        found[group] = DescribedGroup(_refusal(reader), topic_ids, offsets, refused)
-        reader.skip_tags()
+        found[group] = DescribedGroup(refusal(reader), topic_ids, offsets, refused)
     reader.skip_tags()
     return found
 
@@ -172,16 +170,14 @@ def altered(view: memoryview) -> tuple[Refusal, dict[TopicPartition, Refusal]]:
     """The error of the group, and that of each partition. Raises `ValueError`."""
     reader = Reader(view)
     reader.fields(_INT32)
-    error = _refusal(reader)
+    error = refusal(reader)
     partitions = {}
-    for _ in reader.array():
+    for _ in reader.structures():
         topic = reader.compact_string() or ""
         reader.uuid()
-        for _ in reader.array():
+        for _ in reader.structures():
             (number,) = reader.fields(_INT32)
-            partitions[TopicPartition(topic, number)] = _refusal(reader)
-            reader.skip_tags()
-        reader.skip_tags()
+            partitions[TopicPartition(topic, number)] = refusal(reader)
     reader.skip_tags()
     return error, partitions
 
@@ -195,13 +191,12 @@ def deleted(view: memoryview) -> tuple[Refusal, dict[str, Refusal]]:
     """The error of the group, and that of each topic. Raises `ValueError`."""
     reader = Reader(view)
     reader.fields(_INT32)
-    error = _refusal(reader)
+    error = refusal(reader)
     topics = {}
-    for _ in reader.array():
+    for _ in reader.structures():
         topic = reader.compact_string() or ""
         reader.uuid()
-        topics[topic] = _refusal(reader)
-        reader.skip_tags()
+        topics[topic] = refusal(reader)
     reader.skip_tags()
     return error, topics
 
@@ -221,13 +216,12 @@ def found(view: memoryview) -> dict[str, tuple[int, str, int, Refusal]]:
     reader = Reader(view)
     reader.fields(_INT32)
     answer = {}
-    for _ in reader.array():
+    for _ in reader.structures():
         key = reader.compact_string() or ""
         (node,) = reader.fields(_INT32)
         host = reader.compact_string() or ""
         (port,) = reader.fields(_INT32)
-        answer[key] = (node, host, port, _refusal(reader))
-        reader.skip_tags()
+        answer[key] = (node, host, port, refusal(reader))
     reader.skip_tags()
     return answer
 
@@ -242,16 +236,14 @@ def states(view: memoryview) -> dict[tuple[uuid.UUID, int], StoredState]:
     """The answer to it. Raises `ValueError`."""
     reader = Reader(view)
     answer = {}
-    for _ in reader.array():
+    for _ in reader.structures():
         topic_id = reader.uuid()
-        for _ in reader.array():
+        for _ in reader.structures():
             (number,) = reader.fields(_INT32)
-            error = _refusal(reader)
+            error = refusal(reader)
             epoch, start = reader.fields(_START)
             batches = tuple(_batches(reader))
             answer[topic_id, number] = StoredState(error, epoch, _none(start), batches)
-            reader.skip_tags()
-        reader.skip_tags()
     reader.skip_tags()
     return answer
 
@@ -273,13 +265,11 @@ def written(view: memoryview) -> dict[tuple[uuid.UUID, int], Refusal]:
     """The error of each partition. Raises `ValueError`."""
     reader = Reader(view)
     answer = {}
-    for _ in reader.array():
+    for _ in reader.structures():
         topic_id = reader.uuid()
-        for _ in reader.array():
+        for _ in reader.structures():
             (number,) = reader.fields(_INT32)
-            answer[topic_id, number] = _refusal(reader)
-            reader.skip_tags()
-        reader.skip_tags()
+            answer[topic_id, number] = refusal(reader)
     reader.skip_tags()
     return answer
 
@@ -329,7 +319,8 @@ def _batches(reader: Reader) -> Iterable[StateBatch]:
         yield StateBatch(first, last, state, deliveries)
 
 
-def _refusal(reader: Reader) -> Refusal:
+def refusal(reader: Reader) -> Refusal:
+    """An error code and its message."""
     (code,) = reader.fields(_INT16)
     return Refusal(code, reader.compact_string())
 

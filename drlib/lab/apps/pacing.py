@@ -27,7 +27,6 @@ class Pace:
         return int((self._clock() - self._since) * self._rate) - self._done
 
     def count(self, records: int = 1) -> None:
-        """Account for `records`."""
         if self._backlog > 0:
             self._backlog -= records
         else:

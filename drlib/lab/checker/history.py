@@ -10,8 +10,9 @@ Not for: files (`drlib.lab.checker.history_files` reads and writes them) or verd
 import json
 import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
+from operator import attrgetter
 from typing import Final, TypeAlias
 
 from drlib import decoding
@@ -102,6 +103,10 @@ class Mirrored:
 
 Row: TypeAlias = Produced | Consumed | Committed | Mirrored
 
+_LETTERS: Final = {Produced: "P", Consumed: "C", Committed: "K", Mirrored: "M"}
+_FIELDS: Final = {
+    kind: (letter, attrgetter(*(field.name for field in fields(kind)))) for kind, letter in _LETTERS.items()
+}
 _END = "E"
 CONSUMED: Final = (
     b'["C",'  # how the line of a consumed record begins; nothing within a line looks like it, as JSON escapes quotes
@@ -146,30 +151,12 @@ def history_gaps(torn: int, open_files: Iterable[str], missing: Iterable[str]) -
 
 
 def encode(row: Row) -> bytes:
-    """One row as one line, newline included."""
-    match row:
-        case Produced():
-            fields: list[object] = ["P", row.id, row.key, row.n, row.cluster, row.topic, row.partition, row.offset]
-            fields += [row.sent_ms, row.acked_ms, row.status, row.digest]
-        case Consumed():
-            fields = [
-                "C",
-                row.group,
-                row.cluster,
-                row.topic,
-                row.partition,
-                row.offset,
-                row.id,
-                row.key,
-                row.n,
-                row.at_ms,
-                *([] if row.total is None else [row.total]),
-            ]
-        case Committed():
-            fields = ["K", row.group, row.cluster, row.topic, row.partition, row.offset, row.at_ms, row.status]
-        case Mirrored():
-            fields = ["M", row.topic, row.partition, row.offset, row.id, row.key, row.n, row.timestamp_ms, row.digest]
-    return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+    """One row as one line, newline included: its letter, then its fields in their order."""
+    letter, fields_of = _FIELDS[type(row)]
+    values = fields_of(row)
+    if isinstance(row, Consumed) and row.total is None:
+        values = values[:-1]
+    return json.dumps((letter, *values), separators=(",", ":")).encode() + b"\n"
 
 
 def encode_end() -> bytes:

@@ -48,7 +48,6 @@ ADDRESS: Final = "bootstrap-address"
 PER_SECOND: Final = 20.0
 _FILE: Final = "clients.json"
 _ROLES: Final[tuple[Role, Role]] = ("produce", "consume")
-_STOP_S: Final = 20.0
 _LISTENS_S: Final = 60.0
 _POLICY: Final = DefaultReplicationPolicy()
 

@@ -131,6 +131,7 @@ class Lesson(ABC):
         """Inject the lesson's fault and show its effect. A repeated call only shows the current state."""
         if not self._attempt.may_see_truth:
             return self._prediction_missing()
+        self.require(*self.first)
         self.step(BREAK, self.inject_fault)
         return self.fault_state()
 
@@ -222,7 +223,7 @@ class Lesson(ABC):
 
     @abstractmethod
     def inject_fault(self) -> Mapping[str, int]:
-        """Inject the fault and return numbers to keep. It may have been started before and interrupted anywhere."""
+        """Inject the fault and return numbers to keep; the first step was done. It may have been interrupted anywhere."""
 
     @abstractmethod
     def fault_state(self) -> Table:

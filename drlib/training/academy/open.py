@@ -61,7 +61,7 @@ def open_lesson(
         raise UsageError(f"answers={answers!r}", "this is not a kind of answers", f'Use "" or "{REFERENCE}".')
     folder = Path(run_dir).absolute()
     progress.read(folder)  # a damaged record is reported before a lab is started
-    lesson = _lesson_class(key)
+    lesson = lesson_class(key)
     needs = lesson.lab
     lab, started = Lab.attach_or_up(
         needs.folder(Path(lab_dir)),
@@ -83,11 +83,10 @@ def open_lesson(
 
 
 def title_of(key: str) -> str:
-    """The title of lesson `key`."""
-    return _lesson_class(key).title
+    return lesson_class(key).title
 
 
-def _lesson_class(key: str) -> type[Lesson]:
+def lesson_class(key: str) -> type[Lesson]:
     module, name = LESSONS[key]
     lesson: type[Lesson] = getattr(import_module(module), name)
     return lesson

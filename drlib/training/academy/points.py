@@ -127,12 +127,10 @@ def ended_by_others(attempt: Attempt, dead: Mapping[str, int]) -> list[str]:
 
 
 def with_passed_check(attempt: Attempt, check: int) -> Attempt:
-    """Return `attempt` with `check` passed."""
     return replace(attempt, passed=tuple(sorted({*attempt.passed, check})))
 
 
 def with_hint(attempt: Attempt, hint: int) -> Attempt:
-    """Return `attempt` with `hint` read."""
     return replace(attempt, hints=tuple(sorted({*attempt.hints, hint})))
 
 

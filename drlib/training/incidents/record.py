@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -29,6 +29,8 @@ from drlib.training.incidents.rules.moves import parse_move
 from drlib.training.incidents.rules.score import EventKind, IncidentEvent, Measurements
 from drlib.training.incidents.rules.seed import IncidentPlan
 from drlib.training.incidents.rules.symptoms import Observation
+
+Stored = TypeVar("Stored", Observation, Sample)
 
 GAME: Final = ".game"
 _PLAN: Final = "incident.json"
@@ -124,24 +126,21 @@ class IncidentRecord:
 
     def observations(self) -> tuple[Observation, ...]:
         """Return the observations of the last seconds, oldest first; empty before the first one."""
-        return self._read_observations(_OBSERVATIONS)
+        return self._stored(_OBSERVATIONS, _OBSERVATIONS_ADAPTER)
 
     def save_samples(self, samples: Sequence[Sample]) -> None:
         write_whole(self.folder / _SAMPLES, _SAMPLES_ADAPTER.dump_json(thinned(samples)), durable=False)
 
     def samples(self) -> tuple[Sample, ...]:
         """Return what was sampled since the start, oldest first; empty where nothing was."""
-        try:
-            return read_json(self.folder / _SAMPLES, _SAMPLES_ADAPTER)
-        except FileNotFoundError:
-            return ()
+        return self._stored(_SAMPLES, _SAMPLES_ADAPTER)
 
     def save_baseline(self, observation: Observation) -> None:
         write_whole(self.folder / _BASELINE, _OBSERVATIONS_ADAPTER.dump_json((observation,)))
 
     def baseline(self) -> Observation:
         """Return the observation from before the incident. Raises `UsageError` before it was made."""
-        observations = self._read_observations(_BASELINE)
+        observations = self._stored(_BASELINE, _OBSERVATIONS_ADAPTER)
         if not observations:
             raise UsageError(
                 "the incident has not begun", "its lab is still starting", "Wait until drlib incident start returns."
@@ -160,9 +159,9 @@ class IncidentRecord:
                 "the incident is not over", "it was not measured yet", "Finish it: drlib incident finish"
             ) from None
 
-    def _read_observations(self, name: str) -> tuple[Observation, ...]:
+    def _stored(self, name: str, kind: TypeAdapter[tuple[Stored, ...]]) -> tuple[Stored, ...]:
         try:
-            return read_json(self.folder / name, _OBSERVATIONS_ADAPTER)
+            return read_json(self.folder / name, kind)
         except FileNotFoundError:
             return ()
 

@@ -1,41 +1,36 @@
 """Opens a console on a lab or on the clusters of a file: live in a notebook that takes input, else as a picture.
 
-Rules: a kernel has one live console; opening another closes it, so a cell that runs twice leaves no second poller behind.
-Under papermill and nbconvert there is no widget and no thread: the clusters are polled once and the output keeps the state.
+Rules: a kernel has one live console (`one_live`). Under papermill and nbconvert there is no widget and no thread: the clusters
+are polled once and the output keeps the state.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING
 
 from drlib.config.settings import load_mirror_settings
 from drlib.errors import UsageError
 from drlib.lab.lab import Lab
 from drlib.model import Flow
 from drlib.ui.console.board import attended_kernel
+from drlib.ui.console.one_live import OneLive
 from drlib.ui.console.picture import ConsolePicture
 from drlib.ui.console.state import ConsoleState
 from drlib.ui.console.watcher import Subject, Watching
 
-ASK_S: Final = 20.0  # for a picture: both clusters answer or are given up by then
-_LOCK: Final = threading.Lock()
-_open: list[Console] = []
+if TYPE_CHECKING:
+    from drlib.ui.console.widget import ConsoleWidget
 
 
-class Console:
+class Console(OneLive):
     """A console, as `drlib.console` returns it: displayed as the last expression of a cell; `close` ends its threads."""
 
     def __init__(self, subject: Subject, attended: Callable[[], bool] = attended_kernel) -> None:
+        super().__init__(attended)
         self.subject = subject
-        self._attended = attended
         self.watching = Watching(subject)
-        self.widget: object | None = None
-
-    def __repr__(self) -> str:
-        return repr(self.picture())
 
     @property
     def state(self) -> ConsoleState:
@@ -48,36 +43,18 @@ class Console:
         """The state now as text, HTML and a figure."""
         return ConsolePicture(self.state)
 
-    def show(self) -> None:
-        """Display it here: live where a front end takes input, else as a picture."""
-        from IPython.display import display
-
-        if not self._attended():
-            display(self.picture())  # type: ignore[no-untyped-call]
-            return
-        from drlib.ui.console.show.front_end import display_controls
+    def controls(self) -> ConsoleWidget:
+        """New widgets; what was closed is watched again."""
         from drlib.ui.console.widget import ConsoleWidget
 
-        _alone(self)
         if self.watching.closed:
             self.watching = Watching(self.subject)
-        widget = ConsoleWidget(self.watching)
-        self.widget = widget
-        widget.start()
-        display_controls(widget.box)
-
-    def _ipython_display_(self) -> None:
-        self.show()
+        return ConsoleWidget(self.watching)
 
     def close(self) -> None:
         """End its threads; drills, mirrors and clusters continue. Safe to repeat."""
-        from drlib.ui.console.widget import ConsoleWidget
-
-        if isinstance(self.widget, ConsoleWidget):
-            self.widget.close()
+        super().close()
         self.watching.close()
-        with _LOCK:
-            _open[:] = [console for console in _open if console is not self]
 
 
 def open_console(
@@ -129,15 +106,3 @@ def _lab_dir() -> Path:
         if (place / ".lab").is_dir():
             return place / ".lab"
     return Path(".lab")
-
-
-def _alone(console: Console) -> None:
-    """Close every other console of this kernel, and the earlier widget of `console`."""
-    with _LOCK:
-        others, _open[:] = list(_open), [console]
-    for other in others:
-        from drlib.ui.console.widget import ConsoleWidget
-
-        if isinstance(other.widget, ConsoleWidget):
-            other.widget.close()
-        other.watching.close()

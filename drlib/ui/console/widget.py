@@ -48,7 +48,7 @@ class ConsoleWidget:
         self._shown = ""
         self.picture = ipywidgets.HTML()
         self.said = ipywidgets.HTML()
-        self.abort = _button("Abort the drill", "Stop the drill, and roll back as its strategy says")
+        self.abort = front_end.button("Abort the drill", "Stop the drill, and roll back as its strategy says")
         self.drill_row = ipywidgets.HBox([self.abort])
         self.cluster = ipywidgets.Dropdown(
             options=list(self._lab.clusters) if self._lab else [], description="Cluster", layout={"width": "220px"}
@@ -61,8 +61,8 @@ class ConsoleWidget:
             placeholder="type it to confirm",
             layout={"width": "260px"},
         )
-        self.confirm = _button("Do it", "Carry out what the plan says")
-        self.leave = _button("Leave it", "Change nothing")
+        self.confirm = front_end.button("Do it", "Carry out what the plan says")
+        self.leave = front_end.button("Leave it", "Change nothing")
         self.confirm_row = ipywidgets.HBox(
             [self.plan, self.typed, self.confirm, self.leave], layout={"flex_flow": "row wrap"}
         )
@@ -155,7 +155,7 @@ class ConsoleWidget:
             return
         for remedy in offered:
             if remedy not in self._remedies:
-                self._remedies[remedy] = button = _button(remedy.label, "Remedy of an open alert; takes nothing away")
+                self._remedies[remedy] = button = front_end.button(remedy.label, "Remedy of an open alert; takes nothing away")
                 button.on_click(self._answered(partial(self._remedy, remedy)))
                 answer_while_busy(button)
         self._offered = offered
@@ -265,12 +265,7 @@ class ConsoleWidget:
         return lab
 
 
-def _button(label: str, tooltip: str) -> Any:
-    """Without an icon: its glyph would be read as a part of the name."""
-    return ipywidgets.Button(description=label, tooltip=tooltip, layout={"width": "auto"})
-
-
 def _fault_button(fault: faults.Fault) -> Any:
-    return _button(
+    return front_end.button(
         f"{fault.label}\u2026" if fault.dangerous else fault.label, fault.changes.format(alias="the cluster chosen")
     )

@@ -12,7 +12,6 @@ from typing import Final
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from drlib import formats
@@ -21,8 +20,10 @@ from drlib.drill.assessment.assessment import Assessment, Continues, Gate, Group
 from drlib.drill.assessment.moved_applications import GroupChange, ProducerChange
 from drlib.drill.assessment.observe_return import Mirrored
 from drlib.drill.assessment.returning import Return, Stage, TailRecord, TopicTail
+from drlib.drill.session.unfinished_runs import UnfinishedRun
 from drlib.mirror.offsets.unreplicated.rules import Settle
 from drlib.runs.journal import Scalar
+from drlib.ui.terminal.plain_console import pairs
 
 EXAMPLES: Final = 3  # unreplicated records on the screen; --json has more
 SHOWN: Final = 12  # groups, topics or applications of a list on the screen
@@ -39,20 +40,18 @@ _HEADS: Final = {
 
 def render_assessment(made: Assessment) -> RenderableType:
     """The whole assessment, then what comes next and why."""
-    head, style = _HEADS[made.next]
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, text, colour in _rows(made):
+    return _screen(made, _HEADS[made.next], _rows(made))
+
+
+def _screen(made: Assessment | Return, head: tuple[str, str], rows: Iterator[tuple[str, str, str]]) -> RenderableType:
+    """`head`: what comes next, and how it is written."""
+    table = pairs()
+    for name, text, colour in rows:
         table.add_row(name, Text(formats.one_line(text), style=colour))
-    last = Text.assemble((f" {head} ", style), f"  {formats.one_line(made.why)}")
+    last = Text.assemble((f" {head[0]} ", head[1]), f"  {formats.one_line(made.why)}")
     more = [Text(formats.one_line(made.remedy), style="cyan")] if made.remedy else []
-    return Group(
-        Text(f"{made.flow}, as of {formats.second(made.at_ms)} UTC", style="bold"),
-        Padding(table, (0, 0, 1, 2)),
-        last,
-        *more,
-    )
+    title = Text(f"{made.flow}, as of {formats.second(made.at_ms)} UTC", style="bold")
+    return Group(title, Padding(table, (0, 0, 1, 2)), last, *more)
 
 
 def assessment_json(made: Assessment) -> str:
@@ -81,12 +80,7 @@ def _rows(made: Assessment) -> Iterator[tuple[str, str, str]]:
     yield from _group_rows(made)
     yield "topics", _topics(made), ""
     if made.unfinished is not None:
-        run = made.unfinished
-        yield (
-            "unfinished",
-            f"run {run.run} ({run.mode}) is {run.state}; superseding it: {made.supersede_means}",
-            "yellow",
-        )
+        yield _unfinished(made.unfinished, made.supersede_means)
     elif made.unfinished_unknown:
         yield "unfinished", f"unknown: {made.unfinished_unknown}", "yellow"
 
@@ -115,6 +109,10 @@ def group_words(group: GroupOutlook) -> str:
     if group.continues is Continues.READS_AGAIN:
         return f"reads at most {formats.records(group.re_reads)} again{as_of}{more}"
     return f"exactly{as_of}{more}"
+
+
+def _unfinished(run: UnfinishedRun, means: str) -> tuple[str, str, str]:
+    return "unfinished", f"run {run.run} ({run.mode}) is {run.state}; superseding it: {means}", "yellow"
 
 
 def _topics(made: Assessment) -> str:
@@ -193,11 +191,9 @@ def few(names: Sequence[str]) -> str:
 # -- the way back ----------------------------------------------------------------------------------------------------------
 
 _RETURN_HEADS: Final = {
+    **_HEADS,
     Next.BEGIN: ("FAIL BACK", "bold reverse yellow"),
-    Next.CONTINUE: ("CONTINUE", "bold reverse yellow"),
-    Next.NOTHING: ("DONE", "bold reverse green"),
     Next.REFUSE: ("DO NOT FAIL BACK", "bold reverse red"),
-    Next.SUPERSEDE_FIRST: ("UNFINISHED RUN", "bold reverse red"),
 }
 _BECOMES: Final[Mapping[Settle, str]] = {
     Settle.RECOVER: "written to the target's own topics, where groups read them again",
@@ -208,16 +204,7 @@ _BECOMES: Final[Mapping[Settle, str]] = {
 
 def render_return(made: Return, chosen: Settle | None) -> RenderableType:
     """The whole assessment, then what comes next and why. `chosen`: what becomes of the unreplicated records."""
-    head, style = _RETURN_HEADS[made.next]
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, text, colour in _return_rows(made, chosen):
-        table.add_row(name, Text(formats.one_line(text), style=colour))
-    last = Text.assemble((f" {head} ", style), f"  {formats.one_line(made.why)}")
-    more = [Text(formats.one_line(made.remedy), style="cyan")] if made.remedy else []
-    title = Text(f"{made.flow}, as of {formats.second(made.at_ms)} UTC", style="bold")
-    return Group(title, Padding(table, (0, 0, 1, 2)), last, *more)
+    return _screen(made, _RETURN_HEADS[made.next], _return_rows(made, chosen))
 
 
 def return_json(made: Return) -> str:
@@ -242,12 +229,7 @@ def _return_rows(made: Return, chosen: Settle | None) -> Iterator[tuple[str, str
     if made.stages:
         yield "does", ", then ".join(made.stages), ""
     if made.unfinished is not None:
-        run = made.unfinished
-        yield (
-            "unfinished",
-            f"run {run.run} ({run.mode}) is {run.state}; superseding it: {made.supersede_means}",
-            "yellow",
-        )
+        yield _unfinished(made.unfinished, made.supersede_means)
 
 
 def _tail_rows(made: Return, chosen: Settle | None) -> Iterator[tuple[str, str, str]]:

@@ -19,6 +19,7 @@ from drlib.drill.plan.plan import Danger, Mode, Plan, Rollback, Step, Value
 from drlib.lab.environment import Environment
 from drlib.runs.scorecard import Objectives
 from drlib.ui.terminal.banner import banner_line
+from drlib.ui.terminal.plain_console import pairs
 
 COLOURS: Final[Mapping[Mode, str]] = {Mode.PRACTICE: "green", Mode.PLANNED: "yellow", Mode.EMERGENCY: "red"}
 _BY_MODE: Final[Mapping[Mode, str]] = {
@@ -93,9 +94,7 @@ def _marks(step: Step) -> list[tuple[str, str]]:
 
 def _rest(plan: Plan) -> Table:
     drill = plan.drill
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
+    table = pairs()
     expected = "\n".join(formats.one_line(expectation.title) for expectation in drill.hypothesis) or "none"
     table.add_row("Steady state", Text(expected))
     if drill.stop_conditions:

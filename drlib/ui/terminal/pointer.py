@@ -7,24 +7,21 @@ line.
 import json
 from collections.abc import Iterator, Mapping
 
-from rich import box
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from drlib import formats
 from drlib.client.pointer import Pointer, PointerConflict
 from drlib.client.pointer_copies import PointerCopies, Written
 from drlib.client.pointer_topic import EVERYONE
+from drlib.ui.terminal.plain_console import headed
 
 Pairs = Mapping[str, object]
 
 
 def render_copies(copies: PointerCopies, application: str, now_ms: int) -> RenderableType:
     """What applies, then every copy, then what is to be done."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
-    for name in ("application", "place", "version", "active", "written", "by", "state"):
-        table.add_column(name, overflow="fold")
+    table = headed("application", "place", "version", "active", "written", "by", "state")
     for row in _rows(copies, application):
         style = "" if row["state"] == "current" else "bold red"
         table.add_row(*(Text(formats.one_line(formats.cell(row[name])), style=style) for name in row))
@@ -51,9 +48,7 @@ def copies_json(copies: PointerCopies, application: str, now_ms: int) -> str:
 
 def render_moves(copies: PointerCopies, application: str) -> RenderableType:
     """The newest pointer and those before it, a line each, and what is not known of them."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
-    for name in ("version", "application", "active", "written", "by", "ends", "on"):
-        table.add_column(name, overflow="fold")
+    table = headed("version", "application", "active", "written", "by", "ends", "on")
     moves = copies.moves(application)
     for each in moves:
         pointer = each.was.pointer

@@ -14,7 +14,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, TextIO, cast
 
-from rich import box
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
@@ -26,7 +25,7 @@ from drlib.outgoing.terminal import typing_hidden
 from drlib.runs.check import Verdict
 from drlib.runs.scorecard import Kind, Objectives, Scorecard
 from drlib.ui import severity, words
-from drlib.ui.terminal.plain_console import plain_console
+from drlib.ui.terminal.plain_console import headed, pairs, plain_console
 
 WIDTH: Final = 80
 LINES: Final = 36  # of a low screen, 40: an error and what to do next may follow
@@ -170,9 +169,7 @@ def _head(card: Scorecard) -> Text:
 
 
 def _numbers(card: Scorecard) -> Table:
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
+    table = pairs()
     rto, records = card.rto_seconds, card.records
     if card.kind is Kind.ANALYSIS:
         table.add_row(Text("RTO, RPO"), Text(words.NO_DRILL))
@@ -205,8 +202,7 @@ def _groups(card: Scorecard, most: int) -> Table | None:
     """Those that skipped or read again first; None where there is none."""
     if not card.groups:
         return None
-    table = _table()
-    table.add_column("group", overflow="fold")
+    table = headed("group")
     table.add_column("read again", justify="right")
     table.add_column("skipped", justify="right")
     table.add_column("positions", overflow="fold")
@@ -223,9 +219,7 @@ def _clients(card: Scorecard, most: int) -> Table | None:
     record, `again` was read again."""
     if not card.clients:
         return None
-    table = _table()
-    table.add_column("client", overflow="fold")
-    table.add_column("version", overflow="fold")
+    table = headed("client", "version")
     for name in ("wrote", "read", "again", "lost", "skipped", "sums", "verdict"):
         table.add_column(name, justify="right", no_wrap=name == "verdict", overflow="fold")
     worst = sorted(card.clients, key=lambda each: severity.ORDER[severity.State(each.verdict.value)])
@@ -256,10 +250,6 @@ def _checks(shown: Sequence[severity.Row], of: int) -> Table:
         name = formats.one_line(row.name)
         table.add_row(Text(row.state.value, style=colour), Text.assemble((name, "bold"), "\n", evidence))
     return _counted(table, of - len(shown))
-
-
-def _table() -> Table:
-    return Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
 
 
 def _counted(table: Table, more: int) -> Table:

@@ -31,6 +31,7 @@ from drlib.mirror.offsets.mirror_maker.mirrored_by import EXACT_BY_TAKEOVER, Mir
 from drlib.mirror.status.causes import subject
 from drlib.mirror.status.forecast import Outlook
 from drlib.mirror.status.worker_status import Event, PartitionStatus
+from drlib.ui.terminal.plain_console import pairs
 
 ROWS: Final = 12
 STALE_MS: Final = 10_000  # age of the log ends from which on the output says how old they are
@@ -96,7 +97,7 @@ def _head(view: FlowView) -> Text:
 
 def _failover(view: FlowView, readiness: Readiness | None) -> Table:
     """What a failover now would lose, and whether its gate is open."""
-    table = _pairs()
+    table = pairs()
     source, _, target = view.flow.partition("->")
     for alias, why in ((source, view.source_error), (target, view.target_error)):
         if why:
@@ -147,15 +148,8 @@ def gate_of(view: FlowView, readiness: Readiness | None) -> tuple[str, str]:
     )
 
 
-def _pairs() -> Table:
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    return table
-
-
 def _numbers(view: FlowView) -> Table:
-    table = _pairs()
+    table = pairs()
     stale = ""
     if view.partitions and view.as_of_ms and view.at_ms - view.as_of_ms > STALE_MS:
         stale = f", as of {formats.duration((view.at_ms - view.as_of_ms) / 1000)} ago"

@@ -94,8 +94,8 @@ def test_console_polls_while_open_and_leaves_no_thread_when_closed(engine: Engin
     first, second = (Console(subject, attended=lambda: True) for _ in range(2))
     for console in (first, second):
         console.show()
-    wait_for("it has looked", lambda: NO_WORKER in str(second.widget.picture.value), 30)  # type: ignore[attr-defined]
-    assert first.widget.closed, "one live console a kernel"  # type: ignore[attr-defined]
+    wait_for("it has looked", lambda: NO_WORKER in str(second.widget.picture.value), 30)  # type: ignore[union-attr]
+    assert first.widget.closed, "one live console a kernel"  # type: ignore[union-attr]
     names = [thread.name for thread in threading.enumerate() if thread.name.startswith("drlib-console")]
     assert sorted(names) == ["drlib-console-draw", "drlib-console-survey"]
     second.close()

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drlib.runs.journal import FIRST, DrillJournal, JournalTampered, Line, read, verify
+from drlib.runs.journal import FIRST, DrillJournal, JournalTampered, Line, read
 
 
 @pytest.fixture
@@ -41,20 +41,13 @@ def test_journal_lines_are_read_in_order_and_chained(written: Path) -> None:
     assert [line.at for line in lines] == sorted(line.at for line in lines)
 
 
-def test_verify_reports_the_number_of_intact_lines(written: Path) -> None:
-    found = verify(written)
-    assert (found.lines, found.torn) == (5, False)
-    assert found.last == read(written)[-1].hash
-
-
 def test_journal_is_readable_by_its_owner_only(written: Path) -> None:
     assert written.stat().st_mode & 0o777 == 0o600
 
 
-def test_verify_empty_journal_is_intact(path: Path) -> None:
+def test_read_empty_journal_is_intact(path: Path) -> None:
     DrillJournal(path).close()
     assert read(path) == ()
-    assert verify(path).last == FIRST
 
 
 def test_journal_reopened_continues_the_chain(written: Path) -> None:
@@ -62,7 +55,7 @@ def test_journal_reopened_continues_the_chain(written: Path) -> None:
     journal.write("resumed")
     journal.close()
     assert [line.event for line in read(written)][-2:] == ["step-succeeded", "resumed"]
-    assert verify(written).lines == 6
+    assert len(read(written)) == 6
 
 
 @pytest.mark.parametrize("line", range(5))
@@ -109,16 +102,15 @@ def test_read_removed_moved_or_inserted_lines_are_found(written: Path, change, l
 
 
 @pytest.mark.parametrize("cut", [1, 2, 40, -1])
-def test_journal_torn_last_line_is_dropped_reported_and_overwritten(written: Path, cut: int) -> None:
+def test_journal_torn_last_line_is_dropped_and_overwritten(written: Path, cut: int) -> None:
     whole = written.read_bytes()
     last = whole.splitlines(keepends=True)[-1]
     written.write_bytes(whole[: -len(last)] + last[:cut])
-    assert (verify(written).lines, verify(written).torn) == (4, True)
     assert len(read(written)) == 4
     journal = DrillJournal(written)
     journal.write("resumed")
     journal.close()
-    assert (verify(written).lines, verify(written).torn) == (5, False)
+    assert (len(read(written)), written.read_bytes()[-1:]) == (5, b"\n")
     assert read(written)[-1].event == "resumed"
 
 

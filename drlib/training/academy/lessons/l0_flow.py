@@ -92,7 +92,6 @@ class WhatAFlowIs(Lesson):
         return self._comparison("Records in the mirror topic", note)
 
     def inject_fault(self) -> Mapping[str, int]:
-        self.require(FLOW, "lesson.flow()")
         testbed, mirror = self.testbed, self.testbed.mirror()
         if mirror.runs:
             testbed.write("LEFT", self.topic, range(FIRST + MORE), partitions=PARTITIONS)

@@ -128,7 +128,6 @@ class OffsetsDoNotMatch(Lesson):
         return Table("Where billing continues", rows, note=note)
 
     def inject_fault(self) -> Mapping[str, int]:
-        self.require(WRITE, "lesson.write()")
         positions = self.testbed.positions("LEFT", self.group)
         copied = {TopicPartition(self.copy, partition.partition): offset for partition, offset in positions.items()}
         self.testbed.commit("RIGHT", self.group, copied)

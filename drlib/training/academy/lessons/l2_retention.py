@@ -124,7 +124,6 @@ class LagAndRetention(Lesson):
         return round(100 * lost / (self.numbers["lag"] + GONE))
 
     def show_truth(self) -> Table:
-        self.require(BREAK, "lesson.break_it()")
         lag = self.numbers["lag"]
         starts, clicks = self._starts(self.clicks), self._lost(self.clicks, CLICKS)
         rows = [
@@ -139,7 +138,6 @@ class LagAndRetention(Lesson):
         return Table("The RPO at that moment, and what retention deleted", rows, note=note)
 
     def inject_fault(self) -> Mapping[str, int]:
-        self.require(TRAFFIC, "lesson.traffic()")
         self.testbed.check_retention_often("LEFT")  # a lab that was restarted since does not have this setting
         self.keep({_CUT: clock.now_ms()})
         self.testbed.lab.proxy.set("LEFT", cut=True)

@@ -94,7 +94,6 @@ class UnplannedFailover(MoveLesson):
         return sum(r.offset >= (offsets[r.partition.partition] or 0) for r in self.testbed.read("RIGHT", self.copy))
 
     def show_truth(self) -> Table:
-        self.require(BREAK, "lesson.break_it()")
         copied = {record.value for record in self.testbed.read("RIGHT", self.copy)}
         acknowledged = self.numbers["acknowledged"]
         missing = [number for number in range(acknowledged) if f"order {number}".encode() not in copied]
@@ -108,7 +107,6 @@ class UnplannedFailover(MoveLesson):
         return Table("The cost of the failover", rows, note=note)
 
     def inject_fault(self) -> Mapping[str, int]:
-        self.require(TRAFFIC, "lesson.traffic()")
         left = self.testbed.lab.clusters["LEFT"]
         self.kill_worker(self.testbed.mirror())
         if left.alive:
@@ -135,7 +133,6 @@ class UnplannedFailover(MoveLesson):
         self.point_at("RIGHT")
 
     def verify(self, number: int) -> CheckResult:
-        self.require(TRAFFIC, "lesson.traffic()")
         return (self._check_group, self._check_pointer, self._check_write)[number - 1]()
 
     def figure(self) -> go.Figure:

@@ -128,7 +128,6 @@ class FailbackAndTail(MoveLesson):
         return None if tail is None or later is None else round(100 * tail / (tail + later))
 
     def show_truth(self) -> Table:
-        self.require(BREAK, "lesson.break_it()")
         rows: list[dict[str, object]] = [
             {"what": "orders that only LEFT had when it was started again", "value": self.numbers["tail"]},
             {"what": "orders that RIGHT had acknowledged by then", "value": self.numbers.get("later")},
@@ -136,7 +135,6 @@ class FailbackAndTail(MoveLesson):
         return Table("LEFT's tail", rows, note="Once the tail is settled, RIGHT has it as well: see check 1.")
 
     def inject_fault(self) -> Mapping[str, int]:
-        self.require(TRAFFIC, "lesson.traffic()")
         testbed, left = self.testbed, self.testbed.lab.clusters["LEFT"]
         self.kill_worker(testbed.mirror())
         if left.alive:
@@ -164,7 +162,6 @@ class FailbackAndTail(MoveLesson):
         self.commit({item.source.partition: item.translation.offset or 0 for item in translated})
 
     def verify(self, number: int) -> CheckResult:
-        self.require(BREAK, "lesson.break_it()")
         return (self._check_tail, self._check_flow_back, self._check_group)[number - 1]()
 
     def stop_actions(self) -> tuple[Callable[[], None], ...]:

@@ -14,7 +14,6 @@ from typing import Final
 import plotly.graph_objects as go
 from confluent_kafka import Consumer, Producer
 
-from drlib import decoding
 from drlib.client.active_cluster import ActiveCluster
 from drlib.client.ordered_consumer import OrderedConsumer
 from drlib.errors import Unreachable
@@ -22,11 +21,11 @@ from drlib.kafka.admin.connect import librdkafka
 from drlib.kafka.admin.descriptions import Record
 from drlib.model import TopicPartition
 from drlib.runs.table import Table
-from drlib.training.academy.lesson import BREAK, CheckResult
+from drlib.training.academy.lesson import CheckResult
 from drlib.training.academy.move_lesson import ANSWER_S, MoveLesson
 from drlib.training.academy.pictures import Line, lines
 from drlib.training.academy.points import Teaching
-from drlib.training.academy.testbed import TIMEOUT_S
+from drlib.training.academy.testbed import TIMEOUT_S, order_of
 
 TRAFFIC: Final = "traffic"
 PARTITIONS: Final = 2
@@ -109,7 +108,6 @@ class OrderAndDuplicates(MoveLesson):
         return len(_keys_out_of_order(handled)) if handled else None
 
     def show_truth(self) -> Table:
-        self.require(BREAK, "lesson.break_it()")
         rows = [
             {
                 "application": name,
@@ -122,7 +120,6 @@ class OrderAndDuplicates(MoveLesson):
         return Table("Handled orders", rows, note=f"There are {KEYS} customers and {self.orders} different orders.")
 
     def inject_fault(self) -> Mapping[str, int]:
-        self.require(TRAFFIC, "lesson.traffic()")
         self._recreate(self._ordinary)
         for commits in (False, True):  # it crashes before its first commit and is started again
             self._run_ordinary_application(commits)
@@ -253,7 +250,7 @@ class OrderAndDuplicates(MoveLesson):
 
     def _handled(self, ledger: str) -> list[int]:
         """The numbers of the orders in a ledger, in order."""
-        return [_number(record.value or b"") for record in self.testbed.read("RIGHT", ledger)]
+        return [order_of(record) for record in self.testbed.read("RIGHT", ledger)]
 
     def _uncommitted(self) -> list[str]:
         """The partitions whose last record the group has not committed on RIGHT."""
@@ -263,12 +260,6 @@ class OrderAndDuplicates(MoveLesson):
             for record in self.testbed.read("RIGHT", topic):
                 last[record.partition] = max(record.offset, last.get(record.partition, -1))
         return [str(partition) for partition, offset in sorted(last.items()) if committed.get(partition, 0) <= offset]
-
-
-def _number(value: bytes) -> int:
-    """An order's number; -1 for any other value."""
-    kind, _, number = value.partition(b" ")
-    return decoding.integer_or(-1, number) if kind == b"order" else -1
 
 
 def _keys_out_of_order(handled: list[int]) -> set[int]:

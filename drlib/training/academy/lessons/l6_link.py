@@ -90,7 +90,6 @@ class TheLongLink(Lesson):
         return None if rate is None else rate // _KB
 
     def show_truth(self) -> Table:
-        self.require(LINE, "lesson.line()")
         measured = self.numbers.get("client", 0)
         formula = sizing.sequential(_LINK, REQUEST)
         rows: list[Mapping[str, object]] = [
@@ -104,7 +103,6 @@ class TheLongLink(Lesson):
         return Table("A client that waits", rows, note=note)
 
     def inject_fault(self) -> Mapping[str, int]:
-        self.require(LINE, "lesson.line()")
         rate = self._measure_client()
         self.testbed.lab.proxy.set("LEFT", delay_ms=RTT_MS / 2, bandwidth=NARROW)
         self._write(BURST // RECORD)
@@ -117,7 +115,6 @@ class TheLongLink(Lesson):
         self.order_bandwidth(1_500_000)
 
     def verify(self, number: int) -> CheckResult:
-        self.require(BREAK, "lesson.break_it()")
         return (self._check_link, self._check_backlog, self._check_burst)[number - 1]()
 
     def figure(self) -> go.Figure:

@@ -14,7 +14,6 @@ from typing import Final
 
 import plotly.graph_objects as go
 
-from drlib import decoding
 from drlib.client.active_cluster import publish_pointer
 from drlib.client.pointer_topic import read_pointer
 from drlib.drill.plan.states import DrillState
@@ -24,33 +23,30 @@ from drlib.lab.brokers.security import USER
 from drlib.lab.processes import wait_until
 from drlib.mirror.preflight.required_acls import Right, command
 from drlib.mirror.sync.source_groups import OFFSETS_TOPIC, UNLISTED
-from drlib.model import TopicPartition
 from drlib.outgoing.terminal import show
 from drlib.runs.table import Table
 from drlib.training.academy import two_logs
-from drlib.training.academy.applications import JAVA, LANGUAGES, PYTHON, Application
-from drlib.training.academy.lesson import BREAK, CheckResult, Lesson
+from drlib.training.academy.applications import AGAIN, FAMILY, LANGUAGES, ApplicationsLesson
+from drlib.training.academy.lesson import BREAK, CheckResult
 from drlib.training.academy.pictures import Stretch, logs
 from drlib.training.academy.points import Teaching
 from drlib.training.academy.secured_testbed import FLOW, SECURED, SecuredTestbed
-from drlib.training.academy.testbed import order_number, order_of
+from drlib.training.academy.testbed import order_of
 
 TRAFFIC: Final = "traffic"
-AGAIN: Final = "second prediction"
 NIGHT: Final = "night"
 FIRST: Final = range(80)  # written on paris, read by both, and known on lyon before the fault
 MORE: Final = range(FIRST.stop, 200)  # read by both after it; then shipping is stopped
 LAST: Final = range(MORE.stop, 250)  # read by billing
 TAIL: Final = range(LAST.stop, 290)  # acknowledged by paris while the worker is stopped, and read by billing
 LYONS: Final = range(1000, 1060)  # written on lyon after the move
-FAMILY: Final = {"billing": JAVA, "shipping": PYTHON}
 READ: Final = {"billing": LAST.stop, "shipping": MORE.stop}  # of what lyon has, when paris is killed
 FLOW_ALIASES: Final = (FLOW.source, FLOW.target)
 ANSWER_S: Final = 4.0
 _SETTLED_S: Final = 30.0
 
 
-class SecuredRecovery(Lesson):
+class SecuredRecovery(ApplicationsLesson):
     key = "L7"
     title = "Recovery on secured clusters"
     first = (TRAFFIC, "lesson.traffic()")
@@ -115,31 +111,6 @@ class SecuredRecovery(Lesson):
         note = f"lyon says of {FLOW}: {self.testbed.state().state}."
         return Table(f"A rehearsal has {'passed' if passed else 'not passed'}", [], note=note)
 
-    def predict_again(self, prediction: str | int = "") -> Table:
-        """Record how many orders you expect billing to read on lyon again. Only the first answer counts."""
-        if not self._attempt.may_see_truth:
-            return self._prediction_missing()
-        self.require(BREAK, "lesson.break_it()")
-        text = str(prediction).strip() or ("0" if self.dry_run else "")
-        if text and not self.has_done(AGAIN):
-            number = decoding.integer_or(-1, text.replace(",", ""))
-            if number < 0:
-                raise UsageError(
-                    f"{text} is not a number of orders",
-                    "your second prediction is compared with a number",
-                    'Give a whole number in quotes, as in lesson.predict_again("12").',
-                )
-            self.step(AGAIN, lambda: {"again": number})
-        question = (
-            f"The worker is stopped for an update of its machine. paris acknowledges {len(TAIL)} more orders, which billing "
-            "reads and commits there. Then paris fails, and billing continues on lyon. How many orders does it read a second "
-            "time?"
-        )
-        if not self.has_done(AGAIN):
-            return Table("No second prediction is recorded yet", [], note=question)
-        note = f"You wrote: {self.numbers['again']}. It is recorded; lesson.truth() shows the answer."
-        return Table(question, [], note=note)
-
     def night(self) -> Table:
         """Stop the worker, let paris acknowledge more orders, and kill paris (SIGKILL)."""
         if not self.has_done(AGAIN):
@@ -197,12 +168,21 @@ class SecuredRecovery(Lesson):
     def reference_answer(self) -> str:
         return str(FIRST.stop)
 
+    def question_again(self) -> str:
+        return (
+            f"The worker is stopped for an update of its machine. paris acknowledges {len(TAIL)} more orders, which billing "
+            "reads and commits there. Then paris fails, and billing continues on lyon. How many orders does it read a second "
+            "time?"
+        )
+
+    def reference_again(self) -> str:
+        return "0"
+
     def measured(self) -> float | None:
         """The order at lyon's newest checkpoint of billing; the logs have an offset for each order."""
         return self.numbers.get("known")
 
     def show_truth(self) -> Table:
-        self.require(BREAK, "lesson.break_it()")
         committed, known = self.numbers["committed"], self.numbers["known"]
         rows: list[dict[str, object]] = [
             {"what": "billing had committed on paris", "orders": committed},
@@ -220,7 +200,6 @@ class SecuredRecovery(Lesson):
         return Table("What billing reads again", rows, note=note)
 
     def inject_fault(self) -> Mapping[str, int]:
-        self.require(TRAFFIC, "lesson.traffic()")
         testbed, refused = self.testbed, {"GroupTailUnavailable", UNLISTED}
         revoke(testbed.lab.clusters[FLOW.source], USER, self._removed)
         testbed.wait("the worker is refused", lambda: refused <= testbed.open_events())
@@ -296,19 +275,12 @@ class SecuredRecovery(Lesson):
     # -- the clusters --------------------------------------------------------------------------------------------------
 
     @property
-    def _partition(self) -> TopicPartition:
-        return TopicPartition(self.topic, 0)
-
-    @property
     def _removed(self) -> tuple[Right, ...]:
         """The rights of the mirror's user that the fault takes."""
         return (
             Right("group", self.testbed.prefix, ("DESCRIBE",), prefixed=True),
             Right("topic", OFFSETS_TOPIC, ("READ",)),
         )
-
-    def _application(self, name: str) -> Application:
-        return Application(self.testbed, name, FAMILY[name])
 
     def _traffic(self) -> None:
         testbed = self.testbed
@@ -354,9 +326,6 @@ class SecuredRecovery(Lesson):
         topics = (self.topic,) if alias == FLOW.source else (self.copy, self.topic)
         return [order_of(record) for topic in topics for record in self.testbed.read(alias, topic)]
 
-    def _read_on(self, alias: str, name: str) -> list[int]:
-        return [order_number(text) for text in self._application(name).read(alias)]
-
     def _repair(self) -> None:
         """Grant what was taken, and rehearse."""
         if self.has_done(NIGHT):
@@ -376,12 +345,6 @@ class SecuredRecovery(Lesson):
         self.require(TRAFFIC, "lesson.traffic()")
         show(f"$ drlib {shlex.join(arguments)}")
         show(self.testbed.run(arguments[0], *arguments).rstrip())
-
-    def _second_missing(self) -> Table:
-        if not self._attempt.may_see_truth:
-            return self._prediction_missing()
-        self.require(BREAK, "lesson.break_it()")
-        return Table("Your second prediction comes first", [], note="Run the cell with lesson.predict_again(...).")
 
     # -- checks --------------------------------------------------------------------------------------------------------
 

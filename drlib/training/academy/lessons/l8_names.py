@@ -14,26 +14,23 @@ from typing import Final
 
 import plotly.graph_objects as go
 
-from drlib import decoding
 from drlib.errors import UsageError
 from drlib.kafka.admin.descriptions import Record
 from drlib.lab.processes import wait_until
 from drlib.lab.workload.mirrors import partition_statuses
 from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions, translate_groups
-from drlib.model import TopicPartition
 from drlib.runs.table import Table
 from drlib.training.academy import two_logs
-from drlib.training.academy.applications import JAVA, LANGUAGES, PYTHON, Application
+from drlib.training.academy.applications import AGAIN, LANGUAGES, Application, ApplicationsLesson
 from drlib.training.academy.lesson import BREAK, CheckResult
 from drlib.training.academy.move_lesson import MoveLesson
 from drlib.training.academy.pictures import Stretch, logs
 from drlib.training.academy.points import Teaching
-from drlib.training.academy.testbed import FORWARD, order_number, order_of
+from drlib.training.academy.testbed import FORWARD, order_of
 
 BEGUN: Final = "begun"
 APART: Final = "apart"
 TRAFFIC: Final = "traffic"
-AGAIN: Final = "second prediction"
 RETURN: Final = "return"
 BACK: Final = FORWARD.reverse
 RIGHTS: Final = 1000  # the orders of RIGHT's shops are numbered from here on
@@ -44,11 +41,10 @@ TAIL: Final = range(LEFTS.stop, LEFTS.stop + 60)  # acknowledged by LEFT after t
 NEWEST: Final = range(LATER.stop, LATER.stop + 60)  # written on RIGHT after that
 JOINED: Final = frozenset((*EARLY, *LEFTS, *LATER))
 READ: Final = {"billing": frozenset((*EARLY, *LEFTS)), "shipping": JOINED}  # by each application, on LEFT
-FAMILY: Final = {"billing": JAVA, "shipping": PYTHON}
 _SETTLED_S: Final = 20.0
 
 
-class IdenticalTopicNames(MoveLesson):
+class IdenticalTopicNames(ApplicationsLesson, MoveLesson):
     key = "L8"
     title = "Identical topic names"
     first = (TRAFFIC, "lesson.traffic()")
@@ -82,31 +78,6 @@ class IdenticalTopicNames(MoveLesson):
             f"shipping (Python) to its end."
         )
         return self._logs_table("One topic, two logs", note)
-
-    def predict_again(self, prediction: str | int = "") -> Table:
-        """Record how many orders you expect billing to read again. Only the first answer counts."""
-        if not self._attempt.may_see_truth:
-            return self._prediction_missing()
-        self.require(BREAK, "lesson.break_it()")
-        text = str(prediction).strip() or (str(self._behind("billing")) if self.dry_run else "")
-        if text and not self.has_done(AGAIN):
-            number = decoding.integer_or(-1, text.replace(",", ""))
-            if number < 0:
-                raise UsageError(
-                    f"{text} is not a number of orders",
-                    "your second prediction is compared with a number",
-                    'Give a whole number in quotes, as in lesson.predict_again("12").',
-                )
-            self.step(AGAIN, lambda: {"again": number})
-        question = (
-            "billing moves to RIGHT; later LEFT is started again, and the mirror copies in both directions. How many orders "
-            "does billing read on RIGHT that it has read on LEFT before?"
-        )
-        if not self.has_done(AGAIN):
-            return Table("No second prediction is recorded yet", [], note=question)
-        return Table(
-            question, [], note=f"You wrote: {self.numbers['again']}. It is recorded; lesson.truth() shows the answer."
-        )
 
     def translate(self) -> Table:
         """Show the applications' positions on LEFT and their translation; while LEFT is down, from what RIGHT knows alone."""
@@ -194,6 +165,15 @@ class IdenticalTopicNames(MoveLesson):
     def reference_answer(self) -> str:
         return str(two_logs.first_unread(self._numbers("RIGHT"), READ["billing"]))
 
+    def question_again(self) -> str:
+        return (
+            "billing moves to RIGHT; later LEFT is started again, and the mirror copies in both directions. How many orders "
+            "does billing read on RIGHT that it has read on LEFT before?"
+        )
+
+    def reference_again(self) -> str:
+        return str(self._behind("billing"))
+
     def measured(self) -> float | None:
         """The first order of RIGHT's log that billing had not read on LEFT; it would help with the second prediction."""
         if not self.has_done(AGAIN):
@@ -201,13 +181,12 @@ class IdenticalTopicNames(MoveLesson):
         return two_logs.first_unread(self._numbers("RIGHT"), READ["billing"])
 
     def show_truth(self) -> Table:
-        self.require(BREAK, "lesson.break_it()")
         if not self.has_done(AGAIN):
             return self._second_missing()
         log = self._numbers("RIGHT")
         following, behind = two_logs.first_unread(log, READ["billing"]), self._behind("billing")
         own = two_logs.first_unread([number for number in log if _origin(number) == "RIGHT"], READ["billing"])
-        read = self._read_on_right("billing")
+        read = self._read_on("RIGHT", "billing")
         measured = two_logs.repeated(read, READ["billing"])
         rows: list[dict[str, object]] = [
             {"what": "billing subscribes to", "identical names": "orders", "prefixed names": "orders and LEFT.orders"},
@@ -234,7 +213,6 @@ class IdenticalTopicNames(MoveLesson):
         return Table("Where billing continues, and what that costs", rows, note=note)
 
     def inject_fault(self) -> Mapping[str, int]:
-        self.require(TRAFFIC, "lesson.traffic()")
         left = self.testbed.lab.clusters["LEFT"]
         self.kill_worker(self.testbed.mirror())
         if left.alive:
@@ -288,15 +266,8 @@ class IdenticalTopicNames(MoveLesson):
     # -- the clusters --------------------------------------------------------------------------------------------------
 
     @property
-    def _partition(self) -> TopicPartition:
-        return TopicPartition(self.topic, 0)
-
-    @property
     def _applications(self) -> tuple[Application, ...]:
         return tuple(self._application(name) for name in READ)
-
-    def _application(self, name: str) -> Application:
-        return Application(self.testbed, name, FAMILY[name])
 
     @property
     def _serving(self) -> list[str]:
@@ -393,28 +364,19 @@ class IdenticalTopicNames(MoveLesson):
             rows.append({"cluster": alias, "orders": len(log), "in the order of its log": ", ".join(parts)})
         return Table(title, rows, note=note)
 
-    def _second_missing(self) -> Table:
-        if not self._attempt.may_see_truth:
-            return self._prediction_missing()
-        self.require(BREAK, "lesson.break_it()")
-        return Table("Your second prediction comes first", [], note="Run the cell with lesson.predict_again(...).")
-
     def _behind(self, name: str) -> int:
         """How many orders that an application has read lie behind the first one of RIGHT's log that it has not."""
         return len(two_logs.read_and_behind(self._numbers("RIGHT"), READ[name]))
 
-    def _read_on_right(self, name: str) -> list[int]:
-        return [order_number(text) for text in self._application(name).read("RIGHT")]
-
     # -- checks --------------------------------------------------------------------------------------------------------
 
     def _check_read(self) -> CheckResult:
-        if missing := [name for name in READ if not self._read_on_right(name) and not self._application(name).runs]:
+        if missing := [name for name in READ if not self._read_on("RIGHT", name) and not self._application(name).runs]:
             return CheckResult(False, f"{' and '.join(missing)} read nothing on RIGHT", "They do not run there.")
         log = set(self._numbers("RIGHT"))
 
         def unread() -> dict[str, int]:
-            return {name: len(log - READ[name] - {*self._read_on_right(name)}) for name in READ}
+            return {name: len(log - READ[name] - {*self._read_on("RIGHT", name)}) for name in READ}
 
         complete = wait_until(lambda: not any(unread().values()), _SETTLED_S)
         missed = [f"{name} has not read {count} of {len(log)}" for name, count in unread().items() if count]
@@ -424,7 +386,7 @@ class IdenticalTopicNames(MoveLesson):
     def _check_again(self) -> CheckResult:
         log, wrong, observed = self._numbers("RIGHT"), False, []
         for name, read in READ.items():
-            on_right = self._read_on_right(name)
+            on_right = self._read_on("RIGHT", name)
             unavoidable = {*two_logs.read_and_behind(log, read)}
             again = two_logs.repeated(on_right, read)
             wrong |= not on_right or not set(again) <= unavoidable or len(again) != len(set(again))
@@ -437,7 +399,7 @@ class IdenticalTopicNames(MoveLesson):
         both = [Counter(self._numbers(alias)) for alias in ("LEFT", "RIGHT")]
         missing = [len({*JOINED, *TAIL, *NEWEST} - {*log}) for log in both]
         twice = sum(count > 1 for log in both for count in log.values())
-        unread = [name for name in READ if not {*TAIL} <= {*self._read_on_right(name)}]
+        unread = [name for name in READ if not {*TAIL} <= {*self._read_on("RIGHT", name)}]
         observed = f"{missing[0]} are missing on LEFT, {missing[1]} on RIGHT, {twice} are there twice"
         if unread:
             observed += f"; {' and '.join(unread)} did not read the late ones on RIGHT"

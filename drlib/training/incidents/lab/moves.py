@@ -23,7 +23,6 @@ from kafka.admin import KafkaAdminClient
 
 from drlib import clock, decoding
 from drlib.errors import DrlibError, UsageError
-from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab import clocks
@@ -106,10 +105,10 @@ def _abort_transaction(testbed: IncidentTestbed, topic: str) -> str:
     The coordinator aborts an open transaction when its transactional ID is initialized again (InitProducerId).
     """
     with testbed.cluster("LEFT") as cluster:
-        partitions = _partition_count(cluster, topic)
+        partitions = partitions_of(cluster, topic)
     admin = KafkaAdminClient(**_of_kafka_python(testbed.settings("LEFT")))
     try:
-        states = admin.describe_producers([KafkaTopicPartition(topic, n) for n in range(partitions)])
+        states = admin.describe_producers([KafkaTopicPartition(topic, at.partition) for at in partitions])
         listed = admin.list_transactions()
     finally:
         admin.close()
@@ -211,7 +210,7 @@ def is_mirrored(testbed: IncidentTestbed, topic: str) -> bool:
 
 def _add_partitions(testbed: IncidentTestbed, site: str, topic: str) -> str:
     with testbed.cluster("LEFT") as left, testbed.cluster(site) as cluster:
-        wanted, count = _partition_count(left, topic), _partition_count(cluster, topic, site)
+        wanted, count = len(partitions_of(left, topic)), len(partitions_of(cluster, topic, site))
         if count >= wanted:
             return f"{topic} has {count} partitions on {site} already"
         cluster.create_partitions(topic, wanted)
@@ -254,11 +253,6 @@ def _move_group_back(testbed: IncidentTestbed, group: str, seconds: str) -> str:
 def _delete_topic(testbed: IncidentTestbed, site: str, topic: str) -> str:
     with testbed.cluster(site) as cluster:
         return f"{topic} is deleted" if cluster.delete_topic(topic) else f"{topic} did not exist"
-
-
-def _partition_count(cluster: Cluster, topic: str, site: str = "LEFT") -> int:
-    """Raises `UsageError` when the cluster does not have the topic."""
-    return len(partitions_of(cluster, topic, site))
 
 
 def _require_application(testbed: IncidentTestbed, name: str) -> None:

@@ -55,7 +55,6 @@ class ReplayShown:
         display(self.controls().box)  # type: ignore[no-untyped-call]
 
     def controls(self) -> "ReplayWidget":
-        """The widgets that draw it."""
         whole = self.table._repr_mimebundle_()[PLOTLY]
         assert isinstance(whole, dict)
         self.widget = ReplayWidget(whole, self._speed)

@@ -1,13 +1,11 @@
 """Opens the live view of an incident: live in a notebook that takes input, else as a picture.
 
-Rules: a kernel has one live view; opening another closes it, so that a cell that runs twice leaves no second thread behind.
-Only public files are read: the public journal and the observations.
+Rules: only public files are read: the public journal and the observations. A kernel has one live view (`one_live`).
 Not for: the incident's calls (`drlib.training.incidents.session`).
 """
 
-import threading
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING
 
 from drlib import clock
 from drlib.errors import UsageError
@@ -16,12 +14,13 @@ from drlib.training.incidents.live.picture import LivePicture
 from drlib.training.incidents.live.state import LiveState, live_state
 from drlib.training.incidents.record import IncidentRecord
 from drlib.ui.console.board import attended_kernel
+from drlib.ui.console.one_live import OneLive
 
-_LOCK: Final = threading.Lock()
-_open: "list[LiveView]" = []
+if TYPE_CHECKING:
+    from drlib.training.incidents.live.widget import LiveWidget
 
 
-class LiveView:
+class LiveView(OneLive):
     """The view of the incident in `record`, displayed as the last expression of a cell; `make` carries out a move.
 
     `estimates`: a move that changes something needs an estimate, as in a team.
@@ -41,11 +40,8 @@ class LiveView:
                 f"variable {variable}", "Python has no such names", 'Name it as the notebook does: "incident".'
             )
         self._record, self._make, self._variable = record, make, variable
-        self._attended, self._estimates = attended, estimates
-        self.widget: object | None = None
-
-    def __repr__(self) -> str:
-        return repr(self.picture())
+        self._estimates = estimates
+        super().__init__(attended)
 
     def state(self) -> LiveState:
         """The state now. Raises `UsageError` where there is no incident, `JournalTampered`."""
@@ -60,38 +56,7 @@ class LiveView:
         """The state now as text, HTML and a figure."""
         return LivePicture(self.state())
 
-    def _ipython_display_(self) -> None:
-        """Display it here: live where a front end takes input, else as a picture."""
-        from IPython.display import display
-
-        if not self._attended():
-            display(self.picture())  # type: ignore[no-untyped-call]
-            return
+    def controls(self) -> "LiveWidget":
         from drlib.training.incidents.live.widget import LiveWidget
-        from drlib.ui.console.show.front_end import display_controls
 
-        _alone(self)
-        widget = LiveWidget(self.state, self.known, self._make, self._variable, estimates=self._estimates)
-        self.widget = widget
-        widget.start()
-        display_controls(widget.box)
-
-    def close(self) -> None:
-        """End its threads; the incident continues. Safe to repeat."""
-        if self.widget is not None:
-            from drlib.training.incidents.live.widget import LiveWidget
-
-            assert isinstance(self.widget, LiveWidget)
-            self.widget.close()
-        with _LOCK:
-            _open[:] = [view for view in _open if view is not self]
-
-
-def _alone(view: LiveView) -> None:
-    """Close every other view of this kernel, and the earlier widget of `view`."""
-    with _LOCK:
-        others = list(_open)
-    for other in others:
-        other.close()
-    with _LOCK:
-        _open.append(view)
+        return LiveWidget(self.state, self.known, self._make, self._variable, estimates=self._estimates)

@@ -164,11 +164,7 @@ def score_incident(events: Sequence[IncidentEvent], measurements: Measurements) 
     else:
         parts.append(_not_counted("records read again", READ_AGAIN, measurements.read_again, over))
 
-    ratings = [
-        rate_move(event, [cause for at_s, cause in injected if at_s <= event.at_s])
-        for event in events
-        if event.kind is EventKind.ACTED
-    ]
+    ratings = [rating for _, rating in rated_moves(events)]
     wrong_diagnoses = {event.detail for event in events if event.kind is EventKind.DIAGNOSED} - names
     wrong = ratings.count(MoveRating.WRONG) + len(wrong_diagnoses)
     harmful = ratings.count(MoveRating.HARMFUL)

@@ -109,7 +109,6 @@ def _action(action: Action, rating: str, played: Played) -> tuple[str, ...]:
 
 
 def html_of(played: Played) -> str:
-    """The page."""
     drawings = Drawings()
     figures = {"bars": drawings.add(debriefing_figure(played.actions)) if played.actions else ""}
     figures["replay"] = drawings.add(replay_figure(played.reveal, played.started_ms, _SPEED))

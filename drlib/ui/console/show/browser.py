@@ -18,6 +18,7 @@ from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Isolation, Range, Record
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import TopicPartition
+from drlib.ui.console.show.front_end import button
 from drlib.ui.console.show.records import NEWEST, Log, offsets, positions_html, records_html, turned
 from drlib.ui.console.state import ConsoleState
 
@@ -37,7 +38,7 @@ class Browser:
         self._settings, self._state, self._report = settings, state, report
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="drlib-console-read")
         self._page: tuple[str, TopicPartition, Log, Range] | None = None
-        self.toggle = _button(OPEN, "Read-only: records of a topic, positions of a group")
+        self.toggle = button(OPEN, "Read-only: records of a topic, positions of a group")
         self.toggle.layout.align_self = "flex-start"
         self.cluster = ipywidgets.Dropdown(description="Of cluster", layout={"width": "220px"})
         self.topic = ipywidgets.Combobox(description="Topic", placeholder="its name", layout={"width": "300px"})
@@ -45,11 +46,11 @@ class Browser:
             description="Partition", min=0, max=1_000_000, layout={"width": "180px"}
         )
         self.offset = ipywidgets.Text(value=NEWEST, description="From offset", layout={"width": "220px"})
-        self.show = _button("Show records", "At most 20 offsets")
-        self.older = _button("Older", "The page before")
-        self.newer = _button("Newer", "The page behind")
+        self.show = button("Show records", "At most 20 offsets")
+        self.older = button("Older", "The page before")
+        self.newer = button("Newer", "The page behind")
         self.group = ipywidgets.Dropdown(description="Group", layout={"width": "300px"})
-        self.positions = _button("Show positions", "Of the group on every partition")
+        self.positions = button("Show positions", "Of the group on every partition")
         self.result = ipywidgets.HTML()
         wrap = {"flex_flow": "row wrap"}
         self.fields = ipywidgets.VBox(
@@ -168,7 +169,3 @@ def _offer(choice: Any, options: list[str]) -> None:
         chosen = choice.value
         choice.options = options
         choice.value = chosen if chosen in options else next(iter(options), None)
-
-
-def _button(label: str, tooltip: str) -> Any:
-    return ipywidgets.Button(description=label, tooltip=tooltip, layout={"width": "auto"})

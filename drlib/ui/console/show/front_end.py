@@ -33,6 +33,13 @@ SCRIPT: Final = """(() => {
 })();"""
 
 
+def button(label: str, tooltip: str) -> Any:
+    """Without an icon: its glyph would be read as a part of the name."""
+    import ipywidgets
+
+    return ipywidgets.Button(description=label, tooltip=tooltip, layout={"width": "auto"})
+
+
 def display_controls(box: Any) -> None:
     """Display widgets, and what the page does for them. In a kernel only."""
     from IPython.display import Javascript, display

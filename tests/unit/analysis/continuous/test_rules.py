@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_maps import C1, TWO_RUNS, P, built
 
 from drlib.analysis.continuous.rules import (
     Bucket,
@@ -24,12 +24,10 @@ from drlib.analysis.continuous.rules import (
 )
 from drlib.mirror.journal.entries import (
     Ack,
-    ClaimId,
     Entry,
     Placement,
     Run,
     SourceLoss,
-    SourcePartition,
     SourceTruncated,
     Thinned,
 )
@@ -37,19 +35,11 @@ from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.model import Segment, TopicPartition
 
 AT = TopicPartition("orders", 0)
-P, C = SourcePartition(UUID(int=1), 0), ClaimId(9, 0)
 HERE = BucketSums(records=10, bytes=100, content=7, check=9, first=20, last=29, changed_ms=1_000_000)
 THERE = replace(HERE, first=50, last=59, changed_ms=1_001_000)
 SHORT = replace(THERE, records=9, last=58)
 PASSED = Cut(30, 60)
 READ = ReadEnds(1_100_000, 1_100_000)  # 99 s after it last changed
-
-
-def mapped(*entries: Entry) -> PartitionMap:
-    offsets = PartitionMap()
-    for entry in entries:
-        offsets.apply(entry)
-    return offsets
 
 
 def judged(
@@ -126,10 +116,6 @@ def test_judge_bucket_doubtful_difference_is_unknown_with_reason() -> None:
     assert (found.state, found.what, found.why) == (BucketState.UNKNOWN, Difference.FEWER, "a cleaner")
 
 
-# Source 10..14, a marker at 15, 16..17; on the target 1..5, 6..7.
-TWO_RUNS = (Placement(P, C, 0, 1), Run(P, C, 0, 10), Run(P, C, 5, 16), Ack(P, C, 7, 8))
-
-
 @pytest.mark.parametrize(
     ("source", "target", "cut"),
     [
@@ -141,11 +127,11 @@ TWO_RUNS = (Placement(P, C, 0, 1), Run(P, C, 0, 10), Run(P, C, 5, 16), Ack(P, C,
     ],
 )
 def test_cut_at_is_behind_both_positions(source: int, target: int, cut: Cut) -> None:
-    assert cut_at(mapped(*TWO_RUNS), source, target) == cut
+    assert cut_at(built(*TWO_RUNS), source, target) == cut
 
 
 def test_cut_at_a_target_read_to_lost_records_keeps_the_source_position() -> None:
-    offsets = mapped(Placement(P, C, 0, 0), Run(P, C, 0, 0), SourceLoss(P, 1, 3, 0), Ack(P, C, 1, 1))
+    offsets = built(Placement(P, C1, 0, 0), Run(P, C1, 0, 0), SourceLoss(P, 1, 3, 0), Ack(P, C1, 1, 1))
     assert cut_at(offsets, 2, 1) == Cut(2, 1)
 
 
@@ -165,31 +151,31 @@ def test_cut_at_without_map_is_none() -> None:
     ],
 )
 def test_aligned_start_begins_with_same_record(source_start: int, target_start: int, cut: Cut) -> None:
-    assert aligned_start(mapped(*TWO_RUNS), source_start, target_start) == cut
+    assert aligned_start(built(*TWO_RUNS), source_start, target_start) == cut
 
 
 def test_aligned_start_of_a_thinned_map_is_its_first_beginning_or_unknown() -> None:
-    more = (Run(P, C, 7, 20), Ack(P, C, 9, 10))
-    thinned = mapped(*TWO_RUNS, *more, Thinned(P, 18, 8, 7, (Segment(10, 1, 7),)))
+    more = (Run(P, C1, 7, 20), Ack(P, C1, 9, 10))
+    thinned = built(*TWO_RUNS, *more, Thinned(P, 18, 8, 7, (Segment(10, 1, 7),)))
     assert aligned_start(thinned, 0, 0) == aligned_start(thinned, 10, 0) == Cut(10, 1)
     assert aligned_start(thinned, 12, 0) is None
     assert aligned_start(thinned, 20, 0) == Cut(20, 8)
 
 
 def test_aligned_start_begins_at_the_target_where_source_was_read_further() -> None:
-    assert aligned_start(mapped(Placement(P, C, 0, 0), Run(P, C, 0, 0), Ack(P, C, 1, 1)), 2, 1) == Cut(2, 1)
+    assert aligned_start(built(Placement(P, C1, 0, 0), Run(P, C1, 0, 0), Ack(P, C1, 1, 1)), 2, 1) == Cut(2, 1)
 
 
 def test_aligned_start_is_unknown_where_the_map_is() -> None:
-    assert aligned_start(mapped(*TWO_RUNS), 10, 20) is None  # the target's log starts past all that was mirrored
-    truncated = mapped(*TWO_RUNS, SourceTruncated(P, 12, 18, 0))
+    assert aligned_start(built(*TWO_RUNS), 10, 20) is None  # the target's log starts past all that was mirrored
+    truncated = built(*TWO_RUNS, SourceTruncated(P, 12, 18, 0))
     assert aligned_start(truncated, 16, 0) is None
     assert aligned_start(truncated, 10, 7) is None
     assert aligned_start(truncated, 10, 0) == Cut(10, 1)
 
 
 def test_aligned_start_includes_records_lost_before_first_copy() -> None:
-    offsets = mapped(SourceLoss(P, 0, 10, 0), *TWO_RUNS)
+    offsets = built(SourceLoss(P, 0, 10, 0), *TWO_RUNS)
     assert aligned_start(offsets, 4, 0) == Cut(4, 1)
 
 
@@ -214,9 +200,9 @@ def test_cut_at_records_before_cut_are_copies_before_it(
     for number, (gap, other) in enumerate(zip(gaps, others, strict=False)):
         source, target = source + gap, target + other
         pairs.append((source, target))
-        entries += [Placement(P, C, number, target), Run(P, C, number, source)]
+        entries += [Placement(P, C1, number, target), Run(P, C1, number, source)]
         source, target = source + 1, target + 1
-    offsets = mapped(*entries, Ack(P, C, len(pairs), target))
+    offsets = built(*entries, Ack(P, C1, len(pairs), target))
     cut = cut_at(offsets, *read)
     if cut is None:
         return

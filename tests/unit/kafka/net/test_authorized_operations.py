@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,7 @@ from kafka.protocol.admin import DescribeClusterResponse
 
 from drlib.kafka.net.api_versions import NEWEST
 from drlib.kafka.net.authorized_operations import cluster_rights
+from drlib.kafka.net.connection import Connection
 
 
 @pytest.mark.parametrize(
@@ -24,8 +26,10 @@ async def test_cluster_rights_not_reported_are_unknown(
     answer = DescribeClusterResponse[0].decode(sent.encode())
 
     async def ask(message: Callable[[Any], Any]) -> Any:
-        assert message(SimpleNamespace(version=NEWEST.__getitem__)).include_cluster_authorized_operations
+        assert message(seed).include_cluster_authorized_operations
         return answer
 
+    seed: Any = SimpleNamespace(version=NEWEST.__getitem__)
+    seed.message = partial(Connection.message, seed)
     client: Any = SimpleNamespace(ask=ask)
     assert await cluster_rights(client) == rights

@@ -19,9 +19,9 @@ from drlib.lab.lab import Lab
 from drlib.runs.table import Table
 from drlib.training.academy import lesson as every_lesson
 from drlib.training.academy import points, progress
-from drlib.training.academy.lesson import BREAK, CheckResult, Lesson
+from drlib.training.academy.lesson import BREAK, CheckResult
 from drlib.training.academy.lessons.l8_names import LATER
-from drlib.training.academy.open import LESSONS
+from drlib.training.academy.open import LESSONS, lesson_class
 from drlib.training.academy.points import Attempt, Teaching
 
 ASKS_A_CLUSTER = {"L1": "", "L8": str(LATER.start)}  # for its question, or for its reference answer
@@ -36,15 +36,9 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 
 
-def class_of(key: str) -> type[Lesson]:
-    module, name = LESSONS[key]
-    lesson: type[Lesson] = getattr(import_module(module), name)
-    return lesson
-
-
 def opened(key: str, folder: Path, *done: str, dry: bool = False, **state: Any) -> Any:
     """A lesson of which only the steps `done` were run, on a lab that is down: no cluster can be asked."""
-    lesson = class_of(key)
+    lesson = lesson_class(key)
     attempt = Attempt(key, "3fa2", "a lab", 1, dry, steps=done, **state)
     progress.begin(folder, attempt)
     testbed = lesson.testbed_type(Lab(folder / "lab"), key, attempt.tag, lesson.keeps_names)
@@ -129,7 +123,7 @@ def test_predict_before_the_first_step_is_refused_and_keeps_nothing(key: str, dr
 
 @pytest.mark.parametrize("key", [key for key in LESSONS if key != "L1"])
 def test_fault_and_answer_before_the_prediction_ask_for_it(key: str, tmp_path: Path) -> None:
-    lesson = opened(key, tmp_path, class_of(key).first[0])
+    lesson = opened(key, tmp_path, lesson_class(key).first[0])
     for call in (lesson.break_it, lesson.truth):
         asked = call()
         assert asked.title == "Your prediction comes first"
@@ -138,14 +132,14 @@ def test_fault_and_answer_before_the_prediction_ask_for_it(key: str, tmp_path: P
 
 @pytest.mark.parametrize("key", LESSONS)
 def test_answer_before_the_fault_is_refused(key: str, tmp_path: Path) -> None:
-    lesson = opened(key, tmp_path, class_of(key).first[0], prediction="7")
+    lesson = opened(key, tmp_path, lesson_class(key).first[0], prediction="7")
     with pytest.raises(UsageError, match="too early") as refused:
         lesson.truth()
     assert refused.value.why == "lesson.break_it() was not run yet"
 
 
 def test_lesson_opened_once_more_names_the_attempt_and_the_best_result(tmp_path: Path) -> None:
-    first = opened("L0", tmp_path, *class_of("L0").first)
+    first = opened("L0", tmp_path, *lesson_class("L0").first)
     assert "attempt" not in repr(first).splitlines()[3]
     first.predict("3")
     progress.close(tmp_path, first._attempt)
@@ -157,7 +151,7 @@ def test_lesson_opened_once_more_names_the_attempt_and_the_best_result(tmp_path:
 
 @pytest.mark.parametrize("key", [key for key in LESSONS if key != "L1"])
 def test_predict_of_what_is_no_number_is_not_recorded_and_asked_again(key: str, tmp_path: Path) -> None:
-    lesson = opened(key, tmp_path, class_of(key).first[0])
+    lesson = opened(key, tmp_path, lesson_class(key).first[0])
     example = 'Record your answer, a number, such as lesson.predict("12").'
     assert lesson.predict().note == f"{lesson.question()} {example}"
     refused = lesson.predict("the same")
@@ -170,7 +164,7 @@ def test_predict_of_what_is_no_number_is_not_recorded_and_asked_again(key: str, 
 @pytest.mark.parametrize("key", [key for key in LESSONS if key != "L1"])
 def test_answer_is_neither_in_the_question_nor_in_the_cells_behind_it(key: str, tmp_path: Path) -> None:
     """For L1, whose question is about offsets, and with the numbers of a real run, see tests/notebooks/test_academy.py."""
-    lesson = opened(key, tmp_path, class_of(key).first[0], BREAK, prediction="7")
+    lesson = opened(key, tmp_path, lesson_class(key).first[0], BREAK, prediction="7")
     answer = ASKS_A_CLUSTER.get(key) or lesson.reference_answer()
     assert points.number_in(answer) is not None
     assert answer not in numbers_in(lesson.question())
@@ -192,7 +186,7 @@ def behind(key: str, step: str) -> str:
 def test_truth_compares_with_what_was_measured_and_says_what_the_difference_teaches(key: str, tmp_path: Path) -> None:
     """The measured number is one that no formula of the lesson gives."""
 
-    class Measured(class_of(key)):  # type: ignore[misc]
+    class Measured(lesson_class(key)):  # type: ignore[misc]
         def measured(self) -> float | None:
             return 1234.0
 
@@ -213,7 +207,7 @@ def test_truth_compares_with_what_was_measured_and_says_what_the_difference_teac
 
 
 def test_what_differences_teach_is_said_once() -> None:
-    taught = [text for key in LESSONS for text in (class_of(key).teaching.high, class_of(key).teaching.low)]
+    taught = [text for key in LESSONS for text in (lesson_class(key).teaching.high, lesson_class(key).teaching.low)]
     assert len(set(taught)) == 2 * len(LESSONS)
     assert all(text.endswith(".") and len(text) > 40 for text in taught)
 
@@ -251,7 +245,7 @@ def test_answers_kept_from_the_fault_are_measured_without_a_cluster(tmp_path: Pa
         ("L8", {}, None),  # before the second prediction
     )
     for key, numbers, measured in cases:
-        assert opened(key, tmp_path, class_of(key).first[0], BREAK, numbers=numbers).measured() == measured
+        assert opened(key, tmp_path, lesson_class(key).first[0], BREAK, numbers=numbers).measured() == measured
 
 
 # -- hints and checks --------------------------------------------------------------------------------------------------
@@ -278,7 +272,7 @@ def test_hint_says_its_price_first_and_costs_when_it_is_taken(key: str, tmp_path
 
 def solution(key: str) -> set[str]:
     """The calls of the lesson's hints."""
-    return {call for hint in class_of(key).hints for call in CALL.findall(hint)}
+    return {call for hint in lesson_class(key).hints for call in CALL.findall(hint)}
 
 
 def texts_in(function: ast.AST) -> list[str]:
@@ -301,14 +295,14 @@ def test_checks_have_no_text_with_a_call_of_the_solution(key: str) -> None:
     texts = [text for node in (*checks, *constants) for text in texts_in(node)]
     said = {call for text in texts for call in CALL.findall(text)}
     assert not said & solution(key)
-    assert not said - {"lesson.break_it(", class_of(key).first[1].removesuffix(")")}, (
+    assert not said - {"lesson.break_it(", lesson_class(key).first[1].removesuffix(")")}, (
         "a call in a check that is no step of the notebook"
     )
 
 
 @pytest.mark.parametrize("key", LESSONS)
 def test_check_that_does_not_hold_says_what_is_missing_and_which_hint_there_is(key: str, tmp_path: Path) -> None:
-    class Missing(class_of(key)):  # type: ignore[misc]
+    class Missing(lesson_class(key)):  # type: ignore[misc]
         result = CheckResult(False, "2 of 3", "One is missing.")
 
         def verify(self, number: int) -> CheckResult:
@@ -336,8 +330,8 @@ def test_close_of_a_lesson_that_was_replaced_leaves_the_lab_to_the_other_one(tmp
     ended: list[str] = []
     attempt = Attempt("L0", "3fa2", "a lab", 1)
     progress.begin(tmp_path, attempt)
-    testbed = class_of("L0").testbed_type(Lab(tmp_path / "lab"), "L0", "3fa2")
-    lesson = class_of("L0")(testbed, attempt, tmp_path, lambda: ended.append("L0"))
+    testbed = lesson_class("L0").testbed_type(Lab(tmp_path / "lab"), "L0", "3fa2")
+    lesson = lesson_class("L0")(testbed, attempt, tmp_path, lambda: ended.append("L0"))
     progress.begin(tmp_path, Attempt("L1", "b00c", "a lab", 2))
     assert lesson.close().title == "L0 is closed"
     assert ended == []
@@ -348,8 +342,8 @@ def test_close_of_a_lesson_that_was_replaced_leaves_the_lab_to_the_other_one(tmp
 
 def test_notice_of_the_opening_is_shown_with_the_lesson(tmp_path: Path) -> None:
     attempt = Attempt("L0", "3fa2", "a lab", 1)
-    testbed = class_of("L0").testbed_type(Lab(tmp_path / "lab"), "L0", "3fa2")
-    lesson = class_of("L0")(
+    testbed = lesson_class("L0").testbed_type(Lab(tmp_path / "lab"), "L0", "3fa2")
+    lesson = lesson_class("L0")(
         testbed, attempt, tmp_path, lambda: None, "A new attempt: the one before cannot be continued."
     )
     assert "A new attempt: the one before cannot be continued. 0 of 100 points." in repr(lesson)

@@ -12,8 +12,7 @@ import pytest
 from drlib.cli.process import run_command
 from drlib.errors import UsageError
 from drlib.training.academy import points, progress
-from drlib.training.academy.lesson import Lesson
-from drlib.training.academy.open import LESSONS, open_lesson, title_of
+from drlib.training.academy.open import LESSONS, lesson_class, open_lesson, title_of
 from drlib.training.academy.points import Attempt
 
 
@@ -119,10 +118,7 @@ def test_open_lesson_wrong_argument_is_refused_before_a_lab_starts(name: str, an
 
 @pytest.mark.parametrize("key", list(LESSONS))
 def test_lesson_class_has_key_title_three_hints_and_three_claims(key: str) -> None:
-    from importlib import import_module
-
-    module, name = LESSONS[key]
-    found: type[Lesson] = getattr(import_module(module), name)
+    found = lesson_class(key)
     assert found.key == key
     assert title_of(key)
     assert len({*found.hints}) == len({*found.claims}) == 3
