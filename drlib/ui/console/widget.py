@@ -155,7 +155,9 @@ class ConsoleWidget:
             return
         for remedy in offered:
             if remedy not in self._remedies:
-                self._remedies[remedy] = button = front_end.button(remedy.label, "Remedy of an open alert; takes nothing away")
+                self._remedies[remedy] = button = front_end.button(
+                    remedy.label, "Remedy of an open alert; takes nothing away"
+                )
                 button.on_click(self._answered(partial(self._remedy, remedy)))
                 answer_while_busy(button)
         self._offered = offered
