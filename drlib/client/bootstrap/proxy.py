@@ -339,6 +339,8 @@ async def _connected(addresses: Sequence[Info]) -> socket.socket:
             raise
         return made
 
+    if len(addresses) == 1:  # most are one; a race of one costs as much as the rest of a connection
+        return await connect(addresses[0])
     attempts = [partial(connect, info) for info in addresses]
     try:
         return await first_success(attempts, pause_s=_EYEBALLS_S, failures=(OSError,), discard=socket.socket.close)
