@@ -105,7 +105,9 @@ def _context(settings: MirrorSettings, flow: FlowSettings, objectives: Objective
         file=str(settings.path),
         source=at_source,
         target=at_target,
-        secured=frozenset(",".join(each.bootstrap_servers) for each in (source, target) if each.secured),
+        command_configs={
+            ",".join(each.bootstrap_servers): each.command_config for each in (source, target) if each.secured
+        },
         objectives=objectives,
         retention_warning_s=flow.retention_warning_s,
         redirected=flow.producers_redirected,

@@ -5,11 +5,11 @@ the number of entries left out.
 """
 
 import shlex
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from drlib.drill.readiness.score import Severity
-from drlib.kafka.security.cluster_settings import COMMAND_CONFIG
 
 NAMED: Final = 3  # entries of a list that one sentence names
 
@@ -29,8 +29,9 @@ class Objectives:
 class CheckContext:
     """What judgements need besides the observation.
 
-    `file` is the properties file; `source` and `target` are bootstrap addresses as Kafka's tools take them, `secured` those
-    where they need a login. `redirected`: do producers keep one address, which leads to another cluster after a failover?
+    `file` is the properties file; `source` and `target` are bootstrap addresses as Kafka's tools take them,
+    `command_configs` the client file for those that need a login. `redirected`: do producers keep one address, which leads to
+    another cluster after a failover?
     """
 
     file: str
@@ -39,11 +40,11 @@ class CheckContext:
     objectives: Objectives = Objectives()
     retention_warning_s: int = 3600
     redirected: bool = False
-    secured: frozenset[str] = frozenset()
+    command_configs: Mapping[str, str] = field(default_factory=dict)
 
     def tool(self, name: str, server: str, *options: str) -> str:
         """Such as `kafka-topics.sh --bootstrap-server ADDRESS ...`, quoted for a POSIX shell."""
-        config = ["--command-config", COMMAND_CONFIG] if server in self.secured else []
+        config = ["--command-config", self.command_configs[server]] if server in self.command_configs else []
         return shlex.join([f"{name}.sh", "--bootstrap-server", server, *config, *options])
 
     def drlib(self, *options: str) -> str:

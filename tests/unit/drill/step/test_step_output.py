@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -32,3 +33,10 @@ def test_rows_that_are_not_there_are_none_and_those_that_were_changed_are_refuse
     rows_path(tmp_path, "s").write_text('[{"n": 1}')
     with pytest.raises(UsageError, match="cannot be used"):
         read_rows(tmp_path, "s")
+
+
+def test_rows_of_a_run_that_an_earlier_version_began_are_read(tmp_path: Path) -> None:
+    rows: list[Row] = [{"n": 1, "text": "a"}, {"n": 2, "text": None}]
+    write_rows(tmp_path, "s", [])
+    rows_path(tmp_path, "s").write_text(json.dumps(rows, indent=1))
+    assert list(read_rows(tmp_path, "s")) == rows

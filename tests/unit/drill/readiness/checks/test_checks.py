@@ -437,7 +437,7 @@ def test_mirror_checks_with_a_silent_target_rely_on_workers_that_answer(check: s
 
 
 def test_commands_for_a_cluster_with_a_login_have_it() -> None:
-    context = replace(CONTEXT, secured=frozenset({CONTEXT.target}))
+    context = replace(CONTEXT, command_configs={CONTEXT.target: "admin.properties"})
     begin = "kafka-topics.sh --bootstrap-server right:9092 --command-config admin.properties --alter"
     assert context.tool("kafka-topics", context.target, "--alter") == begin
     assert context.tool("kafka-acls", context.source, "--add") == "kafka-acls.sh --bootstrap-server left:9092 --add"
