@@ -235,7 +235,7 @@ def first_manifest(where: Path) -> object:
     return first_runbooks.read_manifest(where)
 
 
-ROWS: Final = samples.as_json([{"group": "a", "records": 5, "late": None, "ok": True}])
+ROWS: Final = ((b'[{"group": "a", "records": 5, "late": null, "ok": true}]\n[{"group": "b"}]',),)  # a list a line
 SILENCES: Final = samples.as_json({"LEFT": {"why": "no answer within 5 s", "at_ms": 1, "took_s": 5.0}})
 PARTS: Final = samples.as_json(json.loads(_CARD.model_dump_json(include={"rpo", "checks", "records", "environment"})))
 

@@ -73,13 +73,8 @@ def read_lines(path: Path, kind: TypeAdapter[tuple[Item, ...]]) -> tuple[Item, .
     """The items of a file that has a JSON list of them a line; None where there is none. Raises `UsageError`."""
     try:
         with open_stored(path) as file:
-            items: list[Item] = []
-            while line := file.readline(decoding.MOST_BYTES + 1):
-                if line == b"[\n":  # one list over many lines, of a run that an earlier version began
-                    line += file.read(decoding.MOST_BYTES)
-                found: tuple[Item, ...] = decoding.json_as(kind, line)
-                items += found
-            return tuple(items)
+            lines = iter(lambda: file.readline(decoding.MOST_BYTES + 1), b"")
+            return tuple(item for line in lines for item in decoding.json_as(kind, line))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, decoding.Undecodable) as error:

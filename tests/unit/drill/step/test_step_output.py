@@ -35,8 +35,8 @@ def test_rows_that_are_not_there_are_none_and_those_that_were_changed_are_refuse
         read_rows(tmp_path, "s")
 
 
-def test_rows_of_a_run_that_an_earlier_version_began_are_read(tmp_path: Path) -> None:
-    rows: list[Row] = [{"n": 1, "text": "a"}, {"n": 2, "text": None}]
+def test_rows_of_a_run_that_an_earlier_version_began_are_one_list_on_one_line(tmp_path: Path) -> None:
+    rows: list[Row] = [{"n": n, "text": None} for n in range(ROWS_PER_LINE + 1)]
     write_rows(tmp_path, "s", [])
-    rows_path(tmp_path, "s").write_text(json.dumps(rows, indent=1))
+    rows_path(tmp_path, "s").write_text(json.dumps(rows))
     assert list(read_rows(tmp_path, "s")) == rows
