@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from drlib.drill.actions.parts import Parts
+from drlib.drill.actions.taken_back import TakenBack
 from drlib.drill.step import step_output as details
 from drlib.drill.step.cluster_identity import cluster_id, rows_beside
 from drlib.kafka.admin.topic_acls import create_rules, delete_rules
@@ -50,19 +51,19 @@ class WriteRules:
 
     def lift_for(self, step: str) -> int:
         """`lift`, with what is removed recorded as removed by `step`, so that it can be made again."""
-        if rules := self.standing():
-            details.write_rows(self._run_dir, _lifted(step), [row_of(rule) for rule in rules])
+        self._taken_back(step).note([row_of(rule) for rule in self.standing()])
         return self.lift()
 
     def lifted(self, step: str) -> bool:
         """Has `step` removed some that are not made again?"""
-        return bool(details.read_rows(self._run_dir, _lifted(step)))
+        return bool(self._taken_back(step).rows())
 
     def make_again(self, step: str) -> None:
         """Make what `step` removed, which is this run's then. Safe to repeat."""
-        if rows := details.read_rows(self._run_dir, _lifted(step)):
-            self.make([rule_of(row) for row in rows])
-            details.write_rows(self._run_dir, _lifted(step), [])
+        self._taken_back(step).make_again(lambda rows: self.make([rule_of(row) for row in rows]))
+
+    def _taken_back(self, step: str) -> TakenBack:
+        return TakenBack(self._run_dir, f"{step}.rules-lifted")
 
     def _of_all(self) -> dict[Path, tuple[TopicAcl, ...]]:
         rows_of = rows_beside(self._run_dir, self._file, self._cluster)
@@ -77,10 +78,6 @@ class WriteRules:
                     details.write_rows(folder, self._file, [])
         parts.raise_failed()
         return sum(map(len, rules_of.values()))
-
-
-def _lifted(step: str) -> str:
-    return f"{step}.rules-lifted"
 
 
 def row_of(rule: TopicAcl) -> dict[str, Scalar]:

@@ -23,6 +23,7 @@ from drlib.drill.actions.clients.members import members
 from drlib.drill.actions.clients.rules import Limits
 from drlib.drill.actions.clients.throttled import ThrottledProducers
 from drlib.drill.actions.parts import Parts
+from drlib.drill.actions.taken_back import TakenBack
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import step_output as details
@@ -190,9 +191,13 @@ class AdmitClients(LeftCluster, DrillAction):
     shared_topics = Shared.SOME
 
     @property
-    def _taken_back(self) -> Mapping[str, ClientLimits | ThrottledProducers]:
-        """What is taken back, by where this step keeps what this run had written."""
-        return {f"{self.step}.taken-back": self.written, f"{self.step}.quotas-taken-back": self.throttled}
+    def _taken_back(self) -> Mapping[str, tuple[ClientLimits | ThrottledProducers, TakenBack]]:
+        """What is taken back, and where this step keeps what this run had written, by the latter's name."""
+        written: dict[str, ClientLimits | ThrottledProducers] = {
+            f"{self.step}.taken-back": self.written,
+            f"{self.step}.quotas-taken-back": self.throttled,
+        }
+        return {name: (each, TakenBack(self.context.run_dir, name)) for name, each in written.items()}
 
     @property
     def entity(self) -> str:
@@ -212,9 +217,8 @@ class AdmitClients(LeftCluster, DrillAction):
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         abort.check()
-        for name, written in self._taken_back.items():
-            if not details.read_rows(self.context.run_dir, name):
-                details.write_rows(self.context.run_dir, name, written.rows())
+        for written, taken in self._taken_back.values():
+            taken.note(written.rows())
         parts, brokers, quotas = Parts(), 0, 0
         with parts.each("limits of connections"):
             brokers = self.written.restore()
@@ -227,18 +231,16 @@ class AdmitClients(LeftCluster, DrillAction):
     def probe(self, changes: Changes) -> Reach:
         if details.read_rows(self.context.run_dir, self._admitted):
             return Reach.DONE
-        begun = any(details.read_rows(self.context.run_dir, name) for name in self._taken_back)
+        begun = any(taken.rows() for _, taken in self._taken_back.values())
         return Reach.PARTLY if begun else Reach.UNTOUCHED  # act takes back what is left
 
     def undo(self, changes: Changes) -> None:
         """What this run wrote is written again; limits of runs beside it stay as they are now."""
         details.write_rows(self.context.run_dir, self._admitted, [])
         parts = Parts()
-        for name, written in self._taken_back.items():
+        for name, (written, taken) in self._taken_back.items():
             with parts.each(name):
-                if rows := details.read_rows(self.context.run_dir, name):
-                    written.write_again(rows)
-                    details.write_rows(self.context.run_dir, name, [])
+                taken.make_again(written.write_again)
         parts.raise_failed()
 
 

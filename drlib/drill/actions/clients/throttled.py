@@ -14,6 +14,7 @@ from pathlib import Path
 from drlib.drill.actions.applications.create_topics import quota_of, quota_text
 from drlib.drill.actions.clients.throttle_rules import named
 from drlib.drill.actions.parts import Parts
+from drlib.drill.actions.taken_back import TakenBack
 from drlib.drill.step import step_output as details
 from drlib.drill.step.cluster_identity import cluster_id, rows_beside
 from drlib.errors import Deviated
@@ -67,15 +68,15 @@ class ThrottledProducers:
 
     def restore_for(self, step: str) -> int:
         """`restore`, with what is taken back recorded as taken back by `step`, so that it can be set again."""
-        if rows := [row for of_run in self._of_all().values() for row in of_run]:
-            details.write_rows(self._run_dir, _lifted(step), rows)
+        self._taken_back(step).note([row for of_run in self._of_all().values() for row in of_run])
         return self.restore()
 
     def set_again(self, step: str) -> None:
         """Set what `step` took back, which is this run's then. Safe to repeat."""
-        if rows := details.read_rows(self._run_dir, _lifted(step)):
-            self.write_again(rows)
-            details.write_rows(self._run_dir, _lifted(step), [])
+        self._taken_back(step).make_again(self.write_again)
+
+    def _taken_back(self, step: str) -> TakenBack:
+        return TakenBack(self._run_dir, f"{step}.quotas-lifted")
 
     def _of_all(self) -> Mapping[Path, tuple[details.Row, ...]]:
         return rows_beside(self._run_dir, self._file, self._cluster)
@@ -110,10 +111,10 @@ class ThrottledProducers:
         return restored
 
 
-def _lifted(step: str) -> str:
-    return f"{step}.quotas-lifted"
-
-
 def _kept(rows: Iterable[details.Row]) -> dict[Entity, tuple[float, float | None]]:
-    found = (quota_of(str(row.get("quota"))) for row in rows)
-    return {entity: (limit, before) for entity, limit, before in found}
+    """Of an entity that several runs set one after the other: the last limit, and what was before the first."""
+    kept: dict[Entity, tuple[float, float | None]] = {}
+    for row in rows:
+        entity, limit, before = quota_of(str(row.get("quota")))
+        kept[entity] = (limit, kept[entity][1] if entity in kept else before)
+    return kept
