@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from drlib.kafka.net.group_requests import CONSUMERS, STREAMS
 from drlib.kafka.net.requests import ProducerState
 from drlib.mirror.offsets.map.flow_maps import OWN_GROUPS
 
@@ -144,10 +145,10 @@ class Inventory:
 
 def kind_of(group: SeenGroup, topics: Collection[str], others: Collection[str] = ()) -> Kind:
     """The kind of a group; `topics`: all of its cluster; `others`: groups there that may be Kafka Streams."""
-    by_protocol = {"connect": Kind.CONNECT, "share": Kind.SHARE, "streams": Kind.STREAMS}
+    by_protocol = {"connect": Kind.CONNECT, "share": Kind.SHARE, STREAMS: Kind.STREAMS}
     if group.protocol_type in by_protocol:
         return by_protocol[group.protocol_type]
-    if group.protocol_type not in ("consumer", ""):
+    if group.protocol_type not in CONSUMERS:
         return Kind.OTHER
     if group.assignor == STREAMS_ASSIGNOR or (not group.assignor and streams_topics(group.name, topics, others)):
         return Kind.STREAMS
@@ -212,7 +213,7 @@ def of_group(
 
 def may_be_streams(group: SeenGroup) -> bool:
     """Whether internal topics of Kafka Streams may be a group's: not of one whose members have another assignor."""
-    return group.protocol_type in ("consumer", "streams", "") and group.assignor in ("", STREAMS_ASSIGNOR)
+    return group.protocol_type in (*CONSUMERS, STREAMS) and group.assignor in ("", STREAMS_ASSIGNOR)
 
 
 def of_producers(

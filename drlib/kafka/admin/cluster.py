@@ -68,7 +68,7 @@ from drlib.kafka.admin.errors import (
 )
 from drlib.kafka.admin.group_offsets import commit, committed
 from drlib.kafka.net.authorized_operations import cluster_rights
-from drlib.kafka.net.group_requests import list_loaded_groups
+from drlib.kafka.net.group_requests import STREAMS, list_loaded_groups
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.topic_ids import reported
 from drlib.model import TopicPartition
@@ -76,7 +76,6 @@ from drlib.model import TopicPartition
 AT_ONCE: Final = 1000  # partitions in one request; a controller takes 10,000 (`ReplicationControlManager`)
 DEFAULT_TIMEOUT_S: Final = 15.0
 _STREAMS_S: Final = 2.0
-STREAMS: Final = "streams"  # the protocol type of groups of KIP-1071
 MOST_MARKERS: Final = 500  # offsets of a partition that are looked through for records
 _MARKERS_S: Final = 1.0  # what is found out so is no reason to hold anything up
 _STATES: Final = {

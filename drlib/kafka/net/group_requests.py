@@ -27,6 +27,10 @@ from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol.error_codes import MEMBER_ID_REQUIRED, BrokerError, raise_for
 from drlib.model import TopicPartition
 
+CONSUMERS: Final = frozenset({"consumer", ""})
+"""Protocol types of groups of consumers: "" has one that never had a member, whose positions were committed from outside."""
+STREAMS: Final = "streams"
+"""Protocol type of groups of KIP-1071."""
 _NO_GENERATION: Final = -1  # a commit from outside the group, as an admin client's
 _NO_EPOCH: Final = -1  # leader epochs mean nothing on another cluster
 _RETRY_S: Final = 0.1

@@ -136,7 +136,7 @@ async def members_by(
         name = members.REQUESTS[protocols[group]]
 
         async def send(connection: Connection) -> GroupMembers:
-            decode = members.streams_members if protocols[group] == members.STREAMS else members.share_members
+            decode = members.streams_members if protocols[group] == group_requests.STREAMS else members.share_members
             answer = (await _submit(connection, name, members.describe_body(group), decode)).get(group)
             if answer is None:
                 raise BrokerError(

@@ -15,11 +15,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from drlib.kafka.net.group_requests import STREAMS
 from drlib.kafka.protocol.flexible import NO_TAGS, Reader, compact_string, uvarint
 from drlib.kafka.share_groups.messages import Refusal, refusal
 from drlib.kafka.share_groups.names import PROTOCOL
 
-STREAMS: Final = "streams"
 REQUESTS: Final[Mapping[str, str]] = {PROTOCOL: "ShareGroupDescribe", STREAMS: "StreamsGroupDescribe"}
 """The request that describes the groups of a protocol."""
 

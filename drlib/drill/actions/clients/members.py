@@ -21,8 +21,6 @@ from drlib.kafka.share_groups.admin import members_by
 from drlib.kafka.share_groups.members import REQUESTS
 from drlib.runs.journal import Scalar
 
-OF_CONSUMERS: Final = frozenset({"consumer", ""})
-"""Protocols of the groups that confluent-kafka lists and describes, each member for itself."""
 _ASK_S: Final = 15.0
 
 Row = dict[str, Scalar]
@@ -39,27 +37,31 @@ def members(cluster: Cluster) -> list[Row]:
             f"Grant Describe on the cluster: drlib doctor FILE --rights --role drill prints the command for {alias}.",
             code="CLUSTER_AUTHORIZATION_FAILED",
         )
-    names = [listing.group for listing in cluster.groups()]
+    described, of_others = blocking(_of_other_protocols(cluster.settings))
+    names = {listing.group for listing in cluster.groups()} - described
     rows: list[Row] = []
     for group, found in cluster.group_descriptions(names).items():
         if isinstance(found, DrlibError):
             raise found
         rows += [_row(group, member.client_id, member.host) for member in found.members]
-    return rows + blocking(_of_other_protocols(cluster.settings))
+    return rows + of_others
 
 
-async def _of_other_protocols(settings: ClusterSettings) -> list[Row]:
+async def _of_other_protocols(settings: ClusterSettings) -> tuple[set[str], list[Row]]:
+    """The groups that confluent-kafka does not describe, and their rows."""
     async with wire_client(settings, client_id="drlib-members", timeout_s=_ASK_S) as client:
         await client.connect()
         newer: dict[str, str] = {}
+        described: set[str] = set()
         rows: list[Row] = []
         for node in sorted(client.brokers):
             connection = await client.connection(node)
             others = [
                 each
                 for each in await group_requests.list_loaded_groups(connection, _ASK_S)
-                if each.protocol_type not in OF_CONSUMERS
+                if each.protocol_type not in group_requests.CONSUMERS
             ]
+            described |= {each.group for each in others}
             newer |= {each.group: each.protocol_type for each in others if each.protocol_type in REQUESTS}
             if classic := [each.group for each in others if each.protocol_type not in REQUESTS]:
                 for group, workers in (await group_requests.describe_workers(connection, classic)).items():
@@ -68,7 +70,7 @@ async def _of_other_protocols(settings: ClusterSettings) -> list[Row]:
             if isinstance(found, DrlibError):
                 raise found
             rows += [_row(group, ", ".join(found.clients), host) for host in found.hosts]
-        return rows
+        return described, rows
 
 
 def _row(group: str, clients: str, host: str) -> Row:

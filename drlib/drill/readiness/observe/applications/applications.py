@@ -196,10 +196,10 @@ async def _groups(
         ]
         listings += listed
         for each in listed:  # Connect's and others of the classic protocol, as that of a schema registry
-            if each.protocol_type not in ("consumer", "", *REQUESTS):
+            if each.protocol_type not in (*group_requests.CONSUMERS, *REQUESTS):
                 with contextlib.suppress(BrokerError):  # one of a protocol that is not known here
                     workers |= await group_requests.describe_workers(connection, [each.group])
-    plain = [each.group for each in listings if each.protocol_type in ("consumer", "")]
+    plain = [each.group for each in listings if each.protocol_type in group_requests.CONSUMERS]
     newer = {each.group: each.protocol_type for each in listings if each.protocol_type in REQUESTS}
     shares = [group for group, protocol in newer.items() if protocol == PROTOCOL]
     (described, committed), members, positions, (times, notes) = await asyncio.gather(
