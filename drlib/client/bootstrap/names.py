@@ -46,9 +46,9 @@ class Names:
             with contextlib.suppress(OSError, UnicodeError):  # not an IP address, which needs no lookup
                 self._found[name] = _infos(name, socket.AI_NUMERICHOST), float("inf")
                 return None
-            looking = self._looking[name] = asyncio.get_running_loop().create_future()
-            looking.add_done_callback(lambda _: self._looking.pop(name, None))
             loop = asyncio.get_running_loop()
+            looking = self._looking[name] = loop.create_future()
+            looking.add_done_callback(lambda _: self._looking.pop(name, None))
             threading.Thread(target=self._run, args=(loop, name), name="bootstrap-lookup", daemon=True).start()
         return self._looking.get(name)
 

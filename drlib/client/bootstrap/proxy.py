@@ -257,7 +257,6 @@ class Proxy:
             server = servers[0]
             try:
                 server, addresses = await self._next_server(servers, left)
-                servers.remove(server)
                 async with asyncio.timeout(min(CONNECT_S, end - time.monotonic())):
                     await loop.create_connection(connection.new_server, sock=await _connected(addresses))
             except (OSError, TimeoutError) as error:
@@ -275,12 +274,13 @@ class Proxy:
                 self._failed_at.pop(server, None)
                 self._resolve(notes.UNREACHABLE)
                 return
+            servers.remove(server)
         detail = "; ".join(f"{server}: {why}" for server, why in failures.items())
         self._note(notes.UNREACHABLE, f"no bootstrap server of {cluster.alias} accepts a connection: {detail}")
         connection.give_up(NO_SERVER)
 
-    async def _next_server(self, servers: list[str], left_s: float) -> tuple[str, Sequence[Info]]:
-        """The first of `servers` whose name is known, with its addresses. Where none is, raises OSError without the first."""
+    async def _next_server(self, servers: Sequence[str], left_s: float) -> tuple[str, Sequence[Info]]:
+        """The first of `servers` whose name is known, with its addresses. Raises OSError, about the first, where none is."""
         names = {server: decoding.address(server) for server in servers}
         try:
             async with asyncio.timeout(left_s):
@@ -288,11 +288,7 @@ class Proxy:
                 chosen = next((each for each in servers if self._names.is_known(names[each])), servers[0])
                 return chosen, await self._names.addresses(names[chosen])
         except TimeoutError:
-            servers.pop(0)
             raise OSError(f"its name was not found within {left_s:.1f} s") from None
-        except OSError:
-            servers.pop(0)
-            raise
 
     def _forget(self, connection: Connection) -> None:
         self._open.discard(connection)
