@@ -19,7 +19,6 @@ Not for: following changes (`drlib.client.pointer_watch`).
 """
 
 import contextlib
-import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -43,7 +42,7 @@ from drlib.client.pointer import Pointer, PointerConflict, Stays, decode, encode
 from drlib.config.replication_policy import POINTER_TOPIC
 from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.connect import librdkafka
+from drlib.kafka.admin.connect import QUIET, librdkafka
 from drlib.kafka.admin.descriptions import Isolation, Range, Record
 from drlib.kafka.admin.errors import as_drlib_error
 from drlib.kafka.admin.visible import wait_visible
@@ -55,7 +54,6 @@ EVERYONE: Final = "*"
 _CONFIG: Final = {"cleanup.policy": "compact"}
 _FENCED: Final = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
 _CLAIMS: Final = 6  # claims; one attempt fewer, as the last claim only reads the outcome
-_QUIET: Final = logging.getLogger("drlib.librdkafka")
 Answer = TypeVar("Answer")
 
 Pointers = dict[str, Pointer | UsageError]  # by key, the last value; an error where it is not a pointer
@@ -268,7 +266,7 @@ class _Writer:
                 "transaction.timeout.ms": 10_000,
                 "log_level": 0,
             },
-            logger=_QUIET,
+            logger=QUIET,
         )
         try:
             producer.init_transactions(self._timeout_s)

@@ -10,7 +10,6 @@ begins again after a pause that grows.
 Not for: reading it once (`drlib.client.pointer_topic.read_pointer`).
 """
 
-import logging
 import threading
 import time
 from collections.abc import Sequence
@@ -26,7 +25,7 @@ from drlib.client.pointer_hold import HoldClock
 from drlib.client.pointer_topic import EVERYONE, TOPIC, Pointers, apply_record, pointers_for
 from drlib.errors import DrlibError, explain
 from drlib.kafka.admin import connect
-from drlib.kafka.admin.connect import librdkafka
+from drlib.kafka.admin.connect import QUIET, librdkafka
 from drlib.kafka.admin.errors import as_drlib_error, code_of
 from drlib.kafka.security.cluster_settings import ClusterSettings
 
@@ -39,7 +38,6 @@ _LONGEST_REASON: Final = 300  # characters
 _NO_TOPIC: Final = frozenset(
     {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 )
-_QUIET: Final = logging.getLogger("drlib.librdkafka")
 
 
 def pointer_source(
@@ -137,7 +135,7 @@ class PointerTopicWatcher:
                 "topic.metadata.refresh.interval.ms": 2000,  # for a topic that is created later
                 "log_level": 0,
             },
-            logger=_QUIET,
+            logger=QUIET,
         )
         try:
             consumer.assign([Partition(self._topic, 0, OFFSET_BEGINNING)])

@@ -13,7 +13,6 @@ Not for: what a state may become (`drlib.drill.plan.states`), and fencing what a
 step says that no other run had taken over by then.
 """
 
-import logging
 import os
 import queue
 import socket
@@ -37,13 +36,12 @@ from drlib.drill.plan.states import DrillState
 from drlib.drill.plan.supersede import Beginning
 from drlib.errors import DrlibError, LeaseHeld, Unreachable
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.connect import librdkafka
+from drlib.kafka.admin.connect import QUIET, librdkafka
 from drlib.kafka.admin.errors import as_drlib_error
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow, TopicPartition
 from drlib.runs.abort import user_name
 
-_QUIET: Final = logging.getLogger("drlib.librdkafka")  # it writes a fatal error, as a fence is, whatever the level
 _WRITE_S: Final = 15.0
 _ASK_S: Final = 5.0  # for the target to say that it answers, where the lease was lost
 _POLL_S: Final = 0.05
@@ -276,7 +274,7 @@ class Lease:
                     "log_level": 0,
                     "error_cb": _ignore,
                 },
-                logger=_QUIET,
+                logger=QUIET,
             )
             consumer.subscribe([drill_lease.TOPIC], on_assign=on_assign, on_revoke=gone, on_lost=gone)
             while not assigned and not self._stop.is_set():
@@ -315,7 +313,7 @@ class Lease:
                 "log_level": 0,
                 "error_cb": _ignore,
             },
-            logger=_QUIET,
+            logger=QUIET,
         )
         self._producer.init_transactions(_WRITE_S)
 

@@ -10,7 +10,6 @@ Longer than most modules: one handle has every blocking call.
 
 import asyncio
 import contextlib
-import logging
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -41,7 +40,7 @@ from confluent_kafka.admin import (
 
 from drlib.errors import DrlibError, NoBrokersYet, Unreachable
 from drlib.kafka.admin import bounded_read, connect
-from drlib.kafka.admin.connect import blocking, wire_client
+from drlib.kafka.admin.connect import QUIET, blocking, wire_client
 from drlib.kafka.admin.descriptions import (
     CommittedOffset,
     ConfigChange,
@@ -93,9 +92,6 @@ _LEAST_S: Final = 0.1  # for a call that begins after the end of its time
 _RETRY_S: Final = 0.1  # between two requests to brokers that have just started
 _PROPAGATION_POLL_S: Final = 0.01
 _PROPAGATION_MOST_S: Final = 3.0  # another client may have re-created a deleted topic
-_QUIET: Final = logging.getLogger("drlib.librdkafka")
-_QUIET.addHandler(logging.NullHandler())
-_QUIET.propagate = False
 # With connections on demand, the default, librdkafka 2.16 polls without a pause while a request waits for a broker that cannot
 # be reached: one core for each handle, on the host that has to fail over.
 _WITHOUT_SPIN: Final = {"enable.sparse.connections": False}
@@ -128,7 +124,7 @@ class Cluster:
             self._end = time.monotonic() + self._each_s
         connect.check_login(self.settings, self._timeout_s)
         self._configuration = {**connect.librdkafka(self.settings), "log_level": 0, "error_cb": _ignore}
-        self._admin = AdminClient({**self._configuration, **_WITHOUT_SPIN}, logger=_QUIET)
+        self._admin = AdminClient({**self._configuration, **_WITHOUT_SPIN}, logger=QUIET)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -451,7 +447,7 @@ class Cluster:
         an open transaction hides what follows it. Raises `OffsetsGone` when a `start` is not in the log.
         """
         return bounded_read.read(
-            self.settings, self._configuration, ranges, isolation, timeout_s=self._timeout_s, logger=_QUIET
+            self.settings, self._configuration, ranges, isolation, timeout_s=self._timeout_s, logger=QUIET
         )
 
     def without_records(self, stretches: Iterable[Stretch]) -> frozenset[Stretch]:

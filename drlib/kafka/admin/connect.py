@@ -11,6 +11,7 @@ Not for: rights on topics and groups, which each call reports.
 """
 
 import asyncio
+import logging
 import threading
 import time
 from collections.abc import Collection, Coroutine, Mapping, Sequence
@@ -29,6 +30,11 @@ CHECKED_S: Final = 60.0  # a login that went well, or was not answered, is not t
 _CHECK_S: Final = 2.0  # for that login, before a client of librdkafka whose login was not checked yet
 _END_S: Final = 1.0  # for the end of what was asked in time
 ANSWER_S: Final = 5.0  # until a cluster counts as one that does not answer; the work itself has longer deadlines
+
+QUIET: Final = logging.getLogger("drlib.librdkafka")
+"""For clients of librdkafka, which write some lines, such as fatal errors, whatever their `log_level`."""
+QUIET.addHandler(logging.NullHandler())
+QUIET.propagate = False
 
 Answer = TypeVar("Answer")
 

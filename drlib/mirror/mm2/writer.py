@@ -10,7 +10,6 @@ records is an event; a cluster that does not answer is reported elsewhere.
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Callable, Sequence
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -18,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from drlib import clock
 from drlib.config.flow_settings import FlowSettings
 from drlib.errors import DrlibError
-from drlib.kafka.admin.connect import librdkafka
+from drlib.kafka.admin.connect import QUIET, librdkafka
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.mm2.records import Checkpoint, Heartbeat, OffsetSync
 from drlib.mirror.status.worker_status import EventLog
@@ -228,5 +227,5 @@ def _producer(cluster: ClusterSettings, client_id: str) -> Producer:
             "message.timeout.ms": 30_000,
             "log_level": 0,
         },
-        logger=logging.getLogger("drlib.librdkafka"),  # a fatal error is written whatever the level
+        logger=QUIET,
     )

@@ -16,7 +16,6 @@ Source: KIP-98; librdkafka's transactional producer. Not for: deciding on a reco
 from __future__ import annotations
 
 import contextlib
-import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from drlib import clock
 from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, UsageError
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.connect import librdkafka
+from drlib.kafka.admin.connect import QUIET, librdkafka
 from drlib.kafka.admin.descriptions import Isolation, Range, Record
 from drlib.kafka.admin.errors import as_drlib_error
 from drlib.kafka.admin.visible import wait_visible
@@ -46,7 +45,6 @@ TRY_S: Final = 30.0
 _LEDGER: Final = TopicPartition(ledger.TOPIC, ledger.PARTITION)
 _HEADER_BYTES: Final = 64 << 10  # that the added headers may take
 _FOREVER: Final = str(2**63 - 1)
-_QUIET: Final = logging.getLogger("drlib.librdkafka")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +184,7 @@ class _Writing:
                 "batch.size": 512 << 10,
                 "log_level": 0,
             },
-            logger=_QUIET,
+            logger=QUIET,
         )
         return self
 
