@@ -184,8 +184,7 @@ def unit_for(file: Path, name: str) -> str:
 
     unit = service_files.unit_name(name)
     path = file.absolute()
-    raw = references.as_declared(properties.read(path))
-    text = "\n".join(entry.value for entry in raw.effective().values())
+    text = references.declared_text(properties.read(path))
     flows = _flows(path, bool(_ENVIRONMENT.search(text) or _FILES.search(text)))
     python = Path(sys.executable).absolute()
     return fill(
@@ -212,8 +211,7 @@ def bootstrap_unit(
     for _, each in options:
         parse_address(each)
     given = [word for option in options for word in option]
-    raw = references.as_declared(properties.read(path))
-    text = "\n".join(entry.value for entry in raw.effective().values())
+    text = references.declared_text(properties.read(path))
     python = Path(sys.executable).absolute()
     clusters = _clusters(path, bool(_ENVIRONMENT.search(text) or _FILES.search(text)))
     return fill(

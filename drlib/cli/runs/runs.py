@@ -78,8 +78,9 @@ def runs(
     else:
         console = plain_console()
         plans = [run for run in past if run.stored.plan_hash is not None]
-        console.print(_runs(begun[-limit:][::-1]) if begun else f"No run in {runs_dir}.")
-        for run in (each for each in begun[-limit:][::-1] if each.stored.why):
+        newest = begun[-limit:][::-1]
+        console.print(_runs(newest) if newest else f"No run in {runs_dir}.")
+        for run in (each for each in newest if each.stored.why):
             name = run.outcome.run
             console.print(formats.one_line(f"{name}: {run.outcome.verdict}, {run.stored.why.replace(f'{name}: ', '')}"))
         if plans:

@@ -44,7 +44,7 @@ def emit(
         from drlib.kafka.java_formats import properties
 
         # its references are those of who runs it
-        refers += "\n".join(entry.value for entry in references.as_declared(properties.read(file)).effective().values())
+        refers += references.declared_text(properties.read(file))
     variables = references.variables(refers)
     text = schedule.emit(book, scheduler, runs_dir=runs_dir, more=more, user=user, variables=variables)
     if not more and clusters.unnamed(book, {}):

@@ -99,14 +99,14 @@ def _enabled(settings: MirrorSettings, flow: Flow | None) -> Sequence[FlowSettin
 
 
 def _context(settings: MirrorSettings, flow: FlowSettings, objectives: Objectives) -> CheckContext:
-    source, target = settings.clusters[flow.flow.source], settings.clusters[flow.flow.target]
-    at_source, at_target = (",".join(cluster.bootstrap_servers) for cluster in (source, target))
+    sides = [settings.clusters[flow.flow.source], settings.clusters[flow.flow.target]]
+    source, target = (",".join(each.bootstrap_servers) for each in sides)
     return CheckContext(
         file=str(settings.path),
-        source=at_source,
-        target=at_target,
+        source=source,
+        target=target,
         command_configs={
-            ",".join(each.bootstrap_servers): each.command_config for each in (source, target) if each.secured
+            at: each.command_config for at, each in zip((source, target), sides, strict=True) if each.secured
         },
         objectives=objectives,
         retention_warning_s=flow.retention_warning_s,

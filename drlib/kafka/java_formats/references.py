@@ -96,6 +96,11 @@ def refers(text: str) -> bool:
     return next(_references(text), None) is not None
 
 
+def declared_text(file: PropertiesFile) -> str:
+    """All values of a file, with drlib's names of the providers."""
+    return "\n".join(entry.value for entry in as_declared(file).effective().values())
+
+
 def variables(text: str) -> tuple[str, ...]:
     """The variables of the environment that `text` refers to, by name."""
     return tuple(sorted({found.key for found in _references(text) if found.provider == "env" and not found.path}))

@@ -35,7 +35,7 @@ class ClusterSettings:
 
     def tool(self, name: str) -> str:
         """How a command of one of Kafka's tools for this cluster begins."""
-        config = f" --command-config {COMMAND_CONFIG}" if self.secured else ""
+        config = f" --command-config {self.command_config}" if self.command_config else ""
         return f"{name} --bootstrap-server {','.join(self.bootstrap_servers)}{config}"
 
     def connection(self) -> Security:
