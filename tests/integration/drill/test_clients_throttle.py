@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 from fix_engine import wait_for
 
-from drlib.drill.actions.clients.throttle_rules import EVERY_USER, LEAST, NO_LIMIT
+from drlib.drill.actions.clients.throttle_rules import EVERY_USER, NO_LIMIT
 from drlib.drill.actions.clients.throttled import ThrottledProducers
 from drlib.drill.plan.plan import Argument, Call
 from drlib.drill.plan.progress import Reach
@@ -21,7 +21,7 @@ from drlib.drill.step.action import Action
 from drlib.drill.step.context import DrillContext
 from drlib.errors import Deviated, UsageError
 from drlib.kafka.admin.connect import librdkafka
-from drlib.kafka.admin.quotas import Entity, producer_quotas, set_producer_quotas
+from drlib.kafka.admin.quotas import STANDSTILL, Entity, producer_quotas, set_producer_quotas
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.brokers.security import MODES
 from drlib.lab.lab import Lab
@@ -112,7 +112,9 @@ def test_producers_come_to_a_standstill_the_mirror_writes_on_and_an_undo_gives_b
     assert [change.after for change in changes] == ["1 byte per second, but for drlib-RIGHT, drlib-drills"]
     evidence = dict(throttle.act(changes, NO_ABORT))
     assert (evidence["bytes_per_second"], evidence["not_throttled"]) == (1.0, "drlib-RIGHT, drlib-drills")
-    wait_for("they are set", lambda: site.quotas() == {**BEFORE, EVERY_USER: LEAST, OF_MIRROR: 5e8, OF_DRILLS: 5e8})
+    wait_for(
+        "they are set", lambda: site.quotas() == {**BEFORE, EVERY_USER: STANDSTILL, OF_MIRROR: 5e8, OF_DRILLS: 5e8}
+    )
     assert 0 < written(site, 20, 6) < 20  # its first request is written, and what was on its way
     site.mirror(30_000)
     assert written(site, 20, 6) < 20
@@ -140,7 +142,7 @@ def test_quotas_are_taken_back_by_a_run_beside_it_and_set_again_by_its_undo(site
     throttle = site.step("clients.throttle", "first", keep=("web",))
     assert done(throttle)["not_throttled"] == "drlib-RIGHT, drlib-drills, web"
     kept_web: Entity = (("client-id", "web"), ("user", ""))
-    wait_for("they are set", lambda: site.quotas()[EVERY_USER] == LEAST)
+    wait_for("they are set", lambda: site.quotas()[EVERY_USER] == STANDSTILL)
     assert site.quotas()[kept_web] == 5e8
     admit = site.step("clients.admit", "second")
     changes = admit.changes(admit.observe())
@@ -168,10 +170,10 @@ def test_quotas_that_were_recorded_and_never_set_are_set_by_the_resumed_step(sit
     throttle = site.step("clients.throttle", "killed")
     changes = throttle.changes(throttle.observe())
     recorded = ThrottledProducers(site.root / "runs" / "killed", site.right)
-    recorded.record({EVERY_USER: LEAST, OF_MIRROR: NO_LIMIT})
+    recorded.record({EVERY_USER: STANDSTILL, OF_MIRROR: NO_LIMIT})
     assert throttle.probe(changes) is Reach.PARTLY
     throttle.act(changes, NO_ABORT)
-    wait_for("they are set", lambda: site.quotas() == {**BEFORE, EVERY_USER: LEAST, OF_MIRROR: NO_LIMIT})
+    wait_for("they are set", lambda: site.quotas() == {**BEFORE, EVERY_USER: STANDSTILL, OF_MIRROR: NO_LIMIT})
     throttle.undo(changes)
     wait_for("exactly as before", lambda: site.quotas() == BEFORE)
 

@@ -23,7 +23,7 @@ import drlib
 from drlib.client import pointer_file
 from drlib.config.settings import load_mirror_settings
 from drlib.drill.actions.applications.producer_ids import refuse_collisions
-from drlib.drill.actions.clients.throttle_rules import EVERY_USER, LEAST
+from drlib.drill.actions.clients.throttle_rules import EVERY_USER
 from drlib.drill.actions.failback.switchover import MoveApplications
 from drlib.drill.actions.groups import commit as group_writing
 from drlib.drill.plan.progress import Reach
@@ -35,7 +35,7 @@ from drlib.kafka.admin.connect import librdkafka
 from drlib.kafka.admin.descriptions import CommittedOffset, Range
 from drlib.kafka.admin.errors import GroupNotEmpty
 from drlib.kafka.admin.group_offsets import commit_all, committed
-from drlib.kafka.admin.quotas import Entity, producer_quotas, set_producer_quotas
+from drlib.kafka.admin.quotas import STANDSTILL, Entity, producer_quotas, set_producer_quotas
 from drlib.lab.checker import scan
 from drlib.lab.checker.history import History, ProducedStatus
 from drlib.lab.checker.round_trip import Trip, TripReport, check_round_trip
@@ -353,7 +353,7 @@ def test_switchover_to_a_cluster_whose_producers_are_throttled_gives_its_quotas_
         assert both.act("clients.throttle", cluster=away)["not_throttled"] == ", ".join(
             sorted((f"drlib-{away}", "drlib-drills"))
         )
-        wait_for("its producers are throttled", lambda: len(quotas()) == 3 and quotas()[EVERY_USER] == LEAST)
+        wait_for("its producers are throttled", lambda: len(quotas()) == 3 and quotas()[EVERY_USER] == STANDSTILL)
         producer, reader = (
             both.on.producer(topic, records_per_second=200.0),
             both.on.consumer(topic, f"{topic}.readers"),

@@ -16,7 +16,7 @@ from typing import Final
 
 from drlib.config.flow_settings import FlowSettings
 from drlib.drill.actions.clients.refuse import LeftCluster
-from drlib.drill.actions.clients.throttle_rules import LEAST, Throttle, named, throttle
+from drlib.drill.actions.clients.throttle_rules import Throttle, named, throttle
 from drlib.drill.plan.lease_record import CLIENT_ID
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
@@ -26,7 +26,7 @@ from drlib.drill.step.cluster_identity import identity
 from drlib.drill.step.flow_arguments import Shared
 from drlib.errors import UsageError
 from drlib.formats import first_few
-from drlib.kafka.admin.quotas import producer_quotas
+from drlib.kafka.admin.quotas import STANDSTILL, producer_quotas
 from drlib.runs.abort import Abort
 
 _NAMED: Final = 5  # quotas
@@ -68,7 +68,7 @@ class ThrottleClients(LeftCluster, DrillAction):
     def changes(self, observed: Sequence[Fact]) -> Changes:
         """Raises `UsageError` for quotas that escape it."""
         kept = ", ".join(self._wanted().kept)
-        return (Change(self.entity, _AS_THEY_ARE, f"{LEAST:g} byte per second, but for {kept or 'none'}"),)
+        return (Change(self.entity, _AS_THEY_ARE, f"{STANDSTILL:g} byte per second, but for {kept or 'none'}"),)
 
     def _wanted(self) -> Throttle:
         kept = sorted({*self.keep, CLIENT_ID, *(flow.client_id(self.alias) for flow in self._to_here)})
@@ -87,7 +87,7 @@ class ThrottleClients(LeftCluster, DrillAction):
         wanted = self._wanted()
         self.throttled.write({entity: limit for entity, (limit, _) in self.throttled.kept().items()} or wanted.limits)
         self.show([{"quota of": named(each), "bytes per second": each.bytes_per_s} for each in wanted.quotas])
-        return {"cluster": self.alias, "bytes_per_second": LEAST, "not_throttled": ", ".join(wanted.kept)}
+        return {"cluster": self.alias, "bytes_per_second": STANDSTILL, "not_throttled": ", ".join(wanted.kept)}
 
     def probe(self, changes: Changes) -> Reach:
         return Reach.PARTLY if self.throttled.kept() else Reach.UNTOUCHED  # act sets what is missing

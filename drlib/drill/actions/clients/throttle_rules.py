@@ -15,7 +15,6 @@ from typing import Final
 from drlib.kafka.admin.descriptions import Quota
 from drlib.kafka.admin.quotas import STANDSTILL, Entity
 
-LEAST: Final = STANDSTILL
 NO_LIMIT: Final = 1e15
 EVERY_USER: Final[Entity] = (("user", ""),)
 
@@ -38,15 +37,15 @@ class Throttle:
 def throttle(existing: Iterable[Quota], kept: Collection[str]) -> Throttle:
     """For a cluster with the quotas `existing`, on which clients with the IDs `kept` write on, as fast as they might before."""
     now = {quota.entity: quota.bytes_per_s for quota in existing}
-    limits = {EVERY_USER: LEAST}
+    limits = {EVERY_USER: STANDSTILL}
     of_all = now.get(EVERY_USER, NO_LIMIT)
     for client in kept:
         before = now.get(_with_default_user(client), now.get(_with_default_user(""), of_all))
-        limits[_with_default_user(client)] = before if before > LEAST else NO_LIMIT
+        limits[_with_default_user(client)] = before if before > STANDSTILL else NO_LIMIT
     escaping = (
         Quota(entity, limit)
         for entity, limit in now.items()
-        if limit > LEAST and entity not in limits and any(kind == "user" for kind, _ in entity)
+        if limit > STANDSTILL and entity not in limits and any(kind == "user" for kind, _ in entity)
     )
     return Throttle(limits, tuple(kept), tuple(sorted(escaping)))
 
