@@ -84,8 +84,8 @@ def matrix_html(matrix: Matrix) -> Iterator[str]:
         for topic in matrix.topics[:ROWS]
     )
     yield (
-        f'<table class="lists"><caption>Lag of groups by topic, {html_text(matrix.flow)}: records, and age of the oldest unread'
-        f'</caption><thead><tr><th scope="col">topic</th>{heads}</tr></thead><tbody>{rows}</tbody></table>'
+        f'<table class="lists matrix"><caption>Lag of groups by topic, {html_text(matrix.flow)}: records, and age of the '
+        f'oldest unread</caption><thead><tr><th scope="col">topic</th>{heads}</tr></thead><tbody>{rows}</tbody></table>'
     )
     for line in left_out(matrix):
         yield f'<p class="dim">{html_text(line)}</p>'

@@ -37,6 +37,7 @@ STYLE: Final = """<style>
 .drlib-console .bad{color:var(--bad);background:var(--bad-tint)}
 .drlib-console .odd{color:var(--odd);background:var(--odd-tint)}
 .drlib-console table{border-collapse:collapse;margin:6px 0;font-size:13px}
+.drlib-console .matrix{min-width:min(100%,46em)}
 .drlib-console caption{text-align:left;font-weight:600;padding:2px 0;caption-side:top}
 .drlib-console th,.drlib-console td{padding:2px 14px 2px 0;text-align:left;border-bottom:1px solid var(--rule);
  vertical-align:top;background:none;color:var(--ink)}
