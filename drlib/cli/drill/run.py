@@ -100,10 +100,10 @@ def run_runbook(path: Path, pairs: list[str], wanted: Wanted, screen: Screen | N
     screen = screen or Screen()
     require("notebooks", RUN)
     folders.refuse_unusable(wanted.runs_dir)
-    if wanted.target.lab_dir is not None:
-        Lab.attach(
-            wanted.target.lab_dir
-        )  # where there is none, notebooks start one, and a slip would be judged as empty
+    if (
+        wanted.target.lab_dir is not None
+    ):  # where there is none, notebooks start one, and a slip would be judged as empty
+        Lab.attach(wanted.target.lab_dir)
     runbook = load(path)
     known = parameters.declared(runbook.notebook)
     arguments = parameters.parse(pairs, known)

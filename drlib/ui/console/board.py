@@ -61,7 +61,7 @@ class ApprovalButtons:
         self._step = ""
         whole = {"description_width": "initial"}  # else the label is cut off
         self.name = ipywidgets.Text(
-            value=login(),
+            value=_login(),
             description="Approved by",
             continuous_update=False,  # one message: a click must not overtake the letters
             style=whole,
@@ -110,7 +110,7 @@ def _next(waits: Waits) -> str:
     return f"approved by {waits.approved_by}: {'the cell continues' if waits.attended else 'run the cell again'}"
 
 
-def login() -> str:
+def _login() -> str:
     """The login name of the kernel's user; empty where the system has none."""
     try:
         return getpass.getuser()

@@ -33,15 +33,24 @@ def empty(bootstrap: str, topic: str, partition: int) -> None:
     alter(bootstrap, topic, "cleanup.policy", "compact")
 
 
+def create_on_both(both: Engine, topic: str) -> None:
+    for bootstrap in (both.left, both.right):
+        create_topic(bootstrap, topic, 1)
+
+
+def write_on_both(both: Engine, topic: str) -> None:
+    """50 records on LEFT and 60 on RIGHT, in the only partition, which both then have."""
+    produce(both.left, topic, 50, partitions=1)
+    produce(both.right, topic, 60, partitions=1, first=RIGHTS_FIRST)
+    wait_both_have(both, topic, 0, [*range(50), *range(RIGHTS_FIRST, RIGHTS_FIRST + 60)])
+
+
 def test_added_partition_is_copied_both_ways_and_waits_where_its_lane_lost_its_journal(both: Engine) -> None:
     """A lane whose journal was new to the topic was taken for one that had lost it."""
     topic, both.extra["refresh.topics.interval.seconds"] = both.topics, "5"
-    for bootstrap in (both.left, both.right):
-        create_topic(bootstrap, topic, 1)
+    create_on_both(both, topic)
     with worker(both):
-        produce(both.left, topic, 50, partitions=1)
-        produce(both.right, topic, 60, partitions=1, first=RIGHTS_FIRST)
-        wait_both_have(both, topic, 0, [*range(50), *range(RIGHTS_FIRST, RIGHTS_FIRST + 60)])
+        write_on_both(both, topic)
         for bootstrap, first in ((both.left, 1000), (both.right, RIGHTS_FIRST + 1000)):
             grow(bootstrap, topic, 2)
             produce(bootstrap, topic, 40, partitions=2, first=first)
@@ -68,12 +77,9 @@ def test_partition_that_is_added_while_one_direction_is_disabled_is_copied_and_s
 ) -> None:
     """It waited for the flow back, which was switched off."""
     topic, back = both.topics, f"{both.target}->{both.source}.enabled"
-    for bootstrap in (both.left, both.right):
-        create_topic(bootstrap, topic, 1)
+    create_on_both(both, topic)
     with worker(both):
-        produce(both.left, topic, 50, partitions=1)
-        produce(both.right, topic, 60, partitions=1, first=RIGHTS_FIRST)
-        wait_both_have(both, topic, 0, [*range(50), *range(RIGHTS_FIRST, RIGHTS_FIRST + 60)])
+        write_on_both(both, topic)
     both.extra[back] = "false"
     for bootstrap in (both.left, both.right):
         grow(bootstrap, topic, 2)

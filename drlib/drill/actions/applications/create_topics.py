@@ -266,9 +266,7 @@ class CreateTopics(FlowArguments, DrillAction):
             return "none"
         try:
             found = missing_quotas(self.source_cluster, self.target_cluster)
-            missing = [
-                each for each in found if each[0].bytes_per_s > STANDSTILL
-            ]  # not those that slow the source down
+            missing = [each for each in found if each[0].bytes_per_s > STANDSTILL]  # others slow the source down
             kept = self._kept_quotas()
             for quota, now in missing:  # of an entity that was set before, what was there at first is kept
                 kept[quota.entity] = (quota.bytes_per_s, kept.get(quota.entity, (0.0, now))[1])

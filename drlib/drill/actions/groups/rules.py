@@ -2,8 +2,8 @@
 
 Every move decides here: failover, rehearsal, failback and planned switchover.
 Rules: what is committed is what the offset map gives, never a guess, never past the end of the log, and never below its start,
-where a client would begin by its own `auto.offset.reset`. A position that is
-further ahead on the target was read there: it is left, unless `rewind` allows going back. One that is ahead within the bound
+where a client would begin by its own `auto.offset.reset`. A position that is further ahead on the target was read there: it is
+left, unless `rewind` allows going back. One that is ahead within the bound
 of its translation is kept: MirrorMaker 2 put it there, or the group read on there. So is one that is ahead by markers of
 transactions alone, behind which clients commit, too: no record lies between. In a topic that both directions copy that
 holds for every one ahead where a map is missing, and the bound stays. Where nothing was mirrored yet and the partition

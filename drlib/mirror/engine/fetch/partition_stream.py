@@ -128,9 +128,7 @@ class PartitionStream:
     journaled: tuple[int, int] = (0, -1)  # (acked, covered) as the journal has them
     target_id: uuid.UUID | None = None  # of the mirror topic; None where it is not known
     last_append: LastAppend = field(default_factory=lambda: LastAppend(0, 0))
-    foreign_reads: deque[Settled] = field(
-        default_factory=deque
-    )  # before each stretch of others that is being read back
+    foreign_reads: deque[Settled] = field(default_factory=deque)  # before each stretch of others that is read back
     behind_own: bool = False  # the last record before `target_next`, or before what is in flight, is of this claim
     records: int = 0
     bytes: int = 0

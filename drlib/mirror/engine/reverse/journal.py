@@ -125,9 +125,8 @@ class JournalLane:
     whole: bool = True  # they were not, and its leader is the one that took its newest batch
     newest: dict[int, int] = field(default_factory=dict)  # as `newest_epochs`
     names: dict[uuid.UUID, TopicNames] = field(default_factory=dict)
-    made: dict[uuid.UUID, set[uuid.UUID]] = field(
-        default_factory=dict
-    )  # by a topic's ID: those it was journaled under before
+    # by a topic's ID: those it was journaled under before
+    made: dict[uuid.UUID, set[uuid.UUID]] = field(default_factory=dict)
     doubted: dict[SourcePartition, str] = field(default_factory=dict)
     begun: dict[SourcePartition, int] = field(default_factory=dict)  # no claim has placed a record before this offset
     taken: dict[SourcePartition, Takeover] = field(default_factory=dict)
@@ -295,9 +294,8 @@ class ReverseJournal:
         self._source = source
         self._journals = [JournalTopic(source, name, lanes) for name in (topic, *relays)]
         self._own = own
-        self._clients: dict[int, set[int]] = defaultdict(
-            set
-        )  # by lane that has the partition: they are in no claim of it
+        # by lane that has the partition: they are in no claim of it
+        self._clients: dict[int, set[int]] = defaultdict(set)
         # source topic, hop -> by lane of this flow: the reverse flow's journal
         self._remembered: dict[tuple[uuid.UUID, int], dict[int, uuid.UUID]] = {}
         self._journaled: set[tuple[str, uuid.UUID]] = set()  # by lane: that it remembers this journal

@@ -50,9 +50,8 @@ class FlowPairState:
     target_log_starts: Mapping[TopicPartition, int]
     mirror_log_starts: Mapping[TopicPartition, int]
     mirror_ends: Mapping[TopicPartition, int]  # log ends of those mirrors, read just before the map
-    source_topics: Mapping[str, TopicDescription] = field(
-        default_factory=dict
-    )  # of `moving`, on the cluster that is left
+    # of `moving`, on the cluster that is left
+    source_topics: Mapping[str, TopicDescription] = field(default_factory=dict)
     source_log_starts: Mapping[TopicPartition, int] = field(default_factory=dict)  # of these
     copy_log_starts: Mapping[TopicPartition, int] = field(default_factory=dict)  # of their mirrors on the target
 

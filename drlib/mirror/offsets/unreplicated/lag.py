@@ -78,9 +78,8 @@ def replication_lag(
     starts = source.log_starts(partitions)
     topics = source.topics({p.topic for p in ends})
     maps = read_known_maps(settings, flow)
-    again = {
-        name for name, topic in topics.items() if maps.replaced(name, topic.topic_id)
-    }  # the maps are of earlier ones
+    # created again: the maps are of earlier topics
+    again = {name for name, topic in topics.items() if maps.replaced(name, topic.topic_id)}
     missing: dict[TopicPartition, tuple[Stretch, ...]] = {}
     for partition, end in ends.items():
         why = maps.refusal(partition.topic, partition.partition)

@@ -1,4 +1,4 @@
-"""A planned move needs a pointer that applications follow: without one it holds nobody."""
+"""A planned move needs a pointer that applications follow: without one it holds none of them."""
 
 from __future__ import annotations
 
