@@ -26,7 +26,8 @@ with Progress() as progress:
     progress.stage("one")
     progress.stage("two")
     print("drawn", flush=True)
-    threading.Event().wait(60)
+    for _ in range(600):
+        threading.Event().wait(0.1)  # Python does not end a wait for a signal that came just before it
 """
 
 
