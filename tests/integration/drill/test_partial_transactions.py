@@ -250,7 +250,7 @@ def test_transaction_that_crossed_in_part_is_in_part_after_the_way_back_unless_i
     (check,) = read_part(reprotect, "transactions").checks
     rows = read_rows(reprotect, "transactions")
     if how is Settle.RECOVER:
-        assert (check.name, check.verdict, rows) == (NONE, Verdict.PASS, [])
+        assert (check.name, check.verdict, rows) == (NONE, Verdict.PASS, ())
     else:
         rest = "in quarantine" if how is Settle.QUARANTINE else "on the source"
         assert (check.name, check.verdict) == (TAIL_IN_PART, Verdict.CONDITIONS), check
