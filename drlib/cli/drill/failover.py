@@ -125,7 +125,7 @@ def failover(
                 write_document(texts.result_json(nothing) + "\n")
             return
         _refuse(made)
-        _refuse_other_run(made, supersede)
+        _refuse_other_run(made, runs_dir, supersede)
         _refuse_other_options(made, file, runs_dir, book.file if runbook is not None else None, given)
         confirm(made.target, yes, f"{made.flow} is not failed over", "move the applications there")
         raise typer.Exit(_carry_out(made, book, file, runs_dir, supersede, given, found(seen), early, as_json=as_json))
@@ -163,12 +163,17 @@ def _refuse(made: Assessment) -> None:
     raise ReadinessError(what, made.why, hint)
 
 
-def _refuse_other_run(made: Assessment, supersede: str) -> None:
-    """Raises `UsageError` where `supersede` is not the unfinished run, which would be continued."""
+def _refuse_other_run(made: Assessment, runs_dir: Path, supersede: str) -> None:
+    """Raises `UsageError` where `supersede` is neither the unfinished run, which would be continued, nor what that gave up: who
+    gives the same command again continues."""
     from drlib.drill.assessment.assessment import Next
+    from drlib.runbook import plans as drills
 
     if supersede and made.next is Next.CONTINUE and made.unfinished is not None:
         own = made.unfinished.run
+        _, asked = drills.run_of(runs_dir, Path(made.unfinished.folder))
+        if asked.supersede == Path(supersede).name:
+            return
         raise UsageError(
             f"--supersede {supersede} is not applied, {UNCHANGED}",
             f"the unfinished run of {made.flow} is {own}",

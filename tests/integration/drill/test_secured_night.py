@@ -337,7 +337,7 @@ def test_paris_that_returns_empty_is_mirrored_to_as_a_new_cluster_and_moved_to(t
         assert not known or len(lost) <= int(str(result["rpo_records"])), (result, sorted(lost)[:5])
         said = night.cli(*fail_back_arguments(night, Settle.RECOVER), code=3)
         assert "Give the cluster a new name" in said
-        assert "planned-switchover.yaml" in said
+        assert "drlib run planned-switchover " in said
         night.kill_worker()  # of the files that no longer hold
         night.rename_paris("paris2")
         night.start_worker()

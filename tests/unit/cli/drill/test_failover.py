@@ -180,13 +180,17 @@ def test_failover_that_continues_refuses_options_that_it_was_not_begun_with(
     assert f"begin: drlib failover {file} 'paris->lyon' {refused} --supersede r7." in ended.value.remedy
 
 
-def test_failover_that_continues_refuses_to_supersede_another_run() -> None:
-    run = UnfinishedRun("paris->lyon", "r7", "incomplete", "emergency", 1, "ops", "/r7", (), "", "", "")
+def test_failover_that_continues_refuses_to_supersede_a_run_that_was_not_given_up(tmp_path: Path) -> None:
+    """The same command given again names the run that the one it continues gave up."""
+    (folder := tmp_path / "r7").mkdir()
+    Request(runbook=Path("runbooks/emergency-failover.yaml").absolute(), parameters={}, supersede="r6").write(folder)
+    run = UnfinishedRun("paris->lyon", "r7", "incomplete", "emergency", 1, "ops", str(folder), (), "", "", "")
     made = replace(MADE, next=Next.CONTINUE, unfinished=run)
-    failover._refuse_other_run(made, "")
-    failover._refuse_other_run(replace(made, next=Next.BEGIN), "r7")
+    for given in ("", "r6", "runs/r6"):
+        failover._refuse_other_run(made, tmp_path, given)
+    failover._refuse_other_run(replace(made, next=Next.BEGIN), tmp_path, "r7")
     with pytest.raises(UsageError, match=r"--supersede nope is not applied.* is r7\..*--supersede r7\."):
-        failover._refuse_other_run(made, "nope")
+        failover._refuse_other_run(made, tmp_path, "nope")
 
 
 def test_follower_says_of_each_wave_what_its_own_applications_have_to_change(file: Path, tmp_path: Path) -> None:
