@@ -106,6 +106,7 @@ def test_flow_with_shared_and_other_topics_is_rehearsed_and_fails_over(tmp_path:
         documents, _ = night.cli("failover", str(night.file), str(FLOW), "--yes", "lyon", code=7)
         groups = documents[0]["groups"]
         assert isinstance(groups, list)
+        print(documents[0])
         outlook = {row["group"]: row for row in groups}
         assert outlook[READER]["continues"] == "exactly"
         assert (night.active, night.state().state) == ("lyon", DrillState.FAILED_OVER)
