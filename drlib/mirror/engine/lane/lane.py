@@ -427,12 +427,13 @@ class Lane:
         """Resume the parked partitions that are `due` and let those join that the claim had left out."""
         async with running.one_at_a_time:
             parked = [stream for stream in self.streams if stream.parked and due(stream.source)]
-            if not parked:
-                return
             try:
+                parked = await self._without_gone(parked)
+                if not parked:
+                    return
                 bad = await self._look_for_unavailable({stream.target for stream in parked})
             except (DrlibError, TimeoutError, OSError):
-                return  # the target does not answer: the produce loop reports it
+                return  # a cluster does not answer: the produce loop or the fetcher reports it
             by_topic: dict[str, list[PartitionStream]] = defaultdict(list)
             for stream in parked:
                 if stream.target not in bad and running.loop.running:
@@ -450,6 +451,12 @@ class Lane:
                 numbers = tuple(stream.source.partition for stream in streams if stream not in copied)
                 left_out += [replace(topic, partitions=numbers)] if numbers else []
             await self._join_once_led(running, left_out)
+
+    async def _without_gone(self, parked: Sequence[PartitionStream]) -> list[PartitionStream]:
+        """`parked` without the partitions of topics that the source really does not have any more."""
+        gone = {stream.source.topic for stream in parked if self.parked.is_gone(stream.source)}
+        listed = (await self.context.source.metadata(sorted(gone))).topics if gone else {}
+        return [s for s in parked if s.source.topic not in gone or listed[s.source.topic].topic_id == s.key.topic_id]
 
     async def _join_once_led(self, running: _RunningClaim, topics: Sequence[LaneTopic]) -> None:
         """`_join`, tried again while the leader of a new mirror partition does not know yet that it is."""

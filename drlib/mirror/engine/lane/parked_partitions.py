@@ -2,7 +2,8 @@
 
 Rules: a park is one event, open until the partition has moved past the offset or has nothing left to read, however many
 claims lie between. Causes that may end by themselves or by an operator's action are retried, each partition alone, with
-growing pauses from `FIRST_RETRY_S` to `LONGEST_RETRY_S`; a mirror partition that cannot be written, as soon as it can. What
+growing pauses from `FIRST_RETRY_S` to `LONGEST_RETRY_S`; a mirror partition that cannot be written, as soon as it can; one
+whose source topic is gone, if the source lists that topic all the same: a broker whose metadata is behind denies it, too. What
 one partition costs does not depend on how many others are parked.
 Not for: deciding that a partition must stop (`produce_loop`, `fetch_response`, `start_claim`).
 """
@@ -25,7 +26,6 @@ LONGEST_RETRY_S = 300.0
 FINAL = frozenset(
     {
         "SourceTruncated",
-        "SourceTopicGone",
         "SourceLossParked",
         "NoStartPosition",
         "MirrorTopicRecreated",
@@ -36,6 +36,7 @@ FINAL = frozenset(
 """Parks that another claim over the same topics cannot end: an operator has to decide."""
 
 UNAVAILABLE = "MirrorUnavailable"
+GONE = "SourceTopicGone"
 PREFLIGHT = "preflight"  # reports what topics wait for until their lanes do
 
 DECIDE = "Decide which history counts, and export what the mirror has beyond the source if it matters."
@@ -124,6 +125,11 @@ class ParkedPartitions:
         """Does the partition wait for its mirror's leader or replicas?"""
         parked = self._parked.get(source)
         return parked is not None and parked.event == UNAVAILABLE
+
+    def is_gone(self, source: TopicPartition) -> bool:
+        """Did a broker say that the source topic was deleted or created again?"""
+        parked = self._parked.get(source)
+        return parked is not None and parked.event == GONE
 
     def may_retry(self, source: TopicPartition) -> bool:
         """Is the partition parked for another reason that may have ended?"""
