@@ -18,6 +18,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from drlib.errors import Unreachable
@@ -30,6 +31,7 @@ from drlib.kafka.protocol.error_codes import (
     COORDINATOR_LOAD_IN_PROGRESS,
     COORDINATOR_NOT_AVAILABLE,
     FENCED,
+    INVALID_TRANSACTION_TIMEOUT,
     NOT_COORDINATOR,
     REQUEST_TIMED_OUT,
     TOPIC_AUTHORIZATION_FAILED,
@@ -53,7 +55,8 @@ _REPEAT = frozenset(
     }
 )
 COMPLETE_ABORT = "CompleteAbort"
-TRANSACTION_TIMEOUT_MS = 60_000
+TRANSACTION_TIMEOUT_MS = 60_000  # or less, where the target takes no more (`transaction.max.timeout.ms`)
+LEAST_TRANSACTION_MS = 1000
 CLAIM_DEADLINE_S = 60.0
 UNKNOWN_TOPIC_S = 5.0  # the coordinator's broker learns of a new topic sooner; the next claim leaves a deleted one out
 
@@ -77,13 +80,23 @@ async def claim(
     deadline = time.monotonic() + deadline_s
 
     coordinator = _Coordinator(target, transactional_id)
-    producer_id, epoch = await coordinator.call(
-        lambda c: requests.init_producer_id(c, transactional_id, timeout_ms=TRANSACTION_TIMEOUT_MS), deadline
-    )
-    ours = ClaimId(producer_id, epoch)
+    ours = await _initialized(coordinator, deadline)
     hit("mid-claim")
     await _mark(coordinator, ours, partitions, deadline, clock)
     return ours
+
+
+async def _initialized(coordinator: _Coordinator, deadline: float) -> ClaimId:
+    """Our producer ID and its next epoch, with the longest transaction that the target takes."""
+    lane, timeout_ms = coordinator.transactional_id, TRANSACTION_TIMEOUT_MS
+    while True:
+        try:
+            ask = partial(requests.init_producer_id, transactional_id=lane, timeout_ms=timeout_ms)
+            return ClaimId(*await coordinator.call(ask, deadline))
+        except BrokerError as error:
+            if error.code != INVALID_TRANSACTION_TIMEOUT or timeout_ms <= LEAST_TRANSACTION_MS:
+                raise
+            timeout_ms = max(LEAST_TRANSACTION_MS, timeout_ms // 2)
 
 
 async def mark(
@@ -178,7 +191,8 @@ class _Coordinator:
     node: int | None = None
 
     async def call(self, request: Callable[[Connection], Awaitable[Answer]], deadline: float) -> Answer:
-        """Repeat one call until its answer is final. Raises `LaneLost`, `LaneFault`; `BrokerError` for a missing right."""
+        """Repeat one call until its answer is final. Raises `LaneLost`, `LaneFault`; `BrokerError` for a missing right, and
+        for a transaction that is too long."""
         delay = 0.005
         known = True
         while True:
@@ -190,7 +204,7 @@ class _Coordinator:
             except BrokerError as error:
                 if error.code in FENCED:
                     raise LaneLost(self.transactional_id, error.name) from error
-                if error.code in AUTHORIZATION:
+                if error.code in AUTHORIZATION or error.code == INVALID_TRANSACTION_TIMEOUT:
                     raise  # the code says which right is missing
                 if error.code not in _REPEAT or time.monotonic() > deadline:
                     raise LaneFault(self.transactional_id, str(error)) from error

@@ -582,6 +582,11 @@ class PartitionStream:
         self.ahead.clear()
         self.queued_bytes = 0
 
+    def limit(self, learned: int) -> None:
+        """Split and merge for a target that refused larger batches than `learned` bytes; 0: none was refused."""
+        self.most_bytes = min(filter(None, (self.most_bytes, learned)), default=0)
+        self.merge_bytes = min(self.merge_bytes, self.most_bytes)
+
     def resume(self) -> list[Entry]:
         """Go on after a park, with nothing in flight: read and promise again from the first record not acknowledged.
 

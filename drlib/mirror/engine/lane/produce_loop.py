@@ -7,8 +7,8 @@ Rules:
 - A response other than the expected one ends the claim (`LaneFault`); a fenced epoch ends ownership (`LaneLost`). The
   exception is a batch appended beyond its expected offset: it is in the log once, behind other producers' records, so its
   placement is journaled, those records are read and reported, and the copy continues.
-- A batch that the target refuses for good, a topic we may no longer write, or a partition with too few replicas in sync
-  parks its partition alone. It is resumed within the claim; the other partitions continue.
+- A batch that the target refuses for good, whatever the code, a topic we may no longer write, or a partition with too few
+  replicas in sync parks its partition alone. It is resumed within the claim; the other partitions continue.
 - Partitions with the same leader and replicas share a connection: a broker answers one connection in order, and a request
   waits for the slowest of its partitions' replicas.
 - A partition that is due for a marker of ours (`markers`) is blocked until the marker is written.
@@ -31,9 +31,12 @@ from drlib.errors import DrlibError
 from drlib.kafka.net.connection import Connection, ProduceResult
 from drlib.kafka.protocol.batch import OutgoingBatch
 from drlib.kafka.protocol.error_codes import (
+    AUTHORIZATION,
     FENCED,
     NOT_ENOUGH_REPLICAS,
+    OF_PRODUCER,
     REFUSED,
+    RETRIABLE,
     TOO_LARGE,
     TOPIC_AUTHORIZATION_FAILED,
     BrokerError,
@@ -80,6 +83,12 @@ class _PendingPark(NamedTuple):
     reason: str
     event: str
     entity: str
+
+
+def is_of_partition(code: int) -> bool:
+    """Does an answer concern one partition alone, which may get it for good? A leader that moved, a missing right and a doubt
+    about the claim are matters of the lane."""
+    return code not in RETRIABLE | OF_PRODUCER | AUTHORIZATION
 
 
 REPLICA_GROUPS = 8  # connections to one leader, at most
@@ -209,6 +218,8 @@ class ProduceLoop:
         doubtful = [stream for stream in ready if stream.promised]
         if doubtful:
             await self.markers.mark_again(doubtful)
+        for stream in ready:
+            stream.limit(self.parked.size_limits.get(stream.target.topic, 0))
         await self.journal.append([entry for stream in ready for entry in stream.resume()])
         self._fetcher.add(ready)
 
@@ -406,7 +417,7 @@ class ProduceLoop:
                 self._check_timestamps(result)
             elif result.error_code in FENCED:
                 self.fail(LaneLost(self.lane, f"{stream.target} refused our epoch (code {result.error_code})"))
-            elif result.error_code in REFUSED:
+            elif result.error_code in REFUSED or is_of_partition(result.error_code):
                 why, remedy = self._refusal(stream, result)
                 if result.error_code in TOO_LARGE and stream.unacked[0].batch.count > 1:
                     self.parked.too_large(stream.target.topic, stream.unacked[0].batch.size)

@@ -212,9 +212,9 @@ class ClaimStart:
         )
         if noted:
             stream.next_slot, stream.numbers = noted[-1].number + 1, TransactionNumbers.resumed(position, noted)
-        limit, learned = self.logs.limits.get(topic.target, 0), self.learned.get(topic.target, 0)
-        stream.most_bytes = min(filter(None, (limit, learned)), default=0)
-        stream.merge_bytes = min(MERGE_BYTES, limit, stream.most_bytes)
+        stream.most_bytes = self.logs.limits.get(topic.target, 0)
+        stream.merge_bytes = min(MERGE_BYTES, stream.most_bytes)
+        stream.limit(self.learned.get(topic.target, 0))
         stream.epochs = dict(epochs)
         self.entries += stream.take_back_epochs()
         return stream

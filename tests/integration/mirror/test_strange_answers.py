@@ -1,0 +1,161 @@
+"""A broker answers one partition with what the engine does not expect: that partition waits, and no other one."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from fix_engine import Engine, alter, commit, create_topic, produce, read_all
+from fix_lab import LabFactory
+from testbed_lane import connected, running, send, until
+
+from drlib.kafka.net.connection import Connection
+from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_ID
+from drlib.kafka.protocol.fetch import FetchedPartition
+from drlib.mirror.engine.fetch.fetch_response import FetchResponseHandler, PartitionFetch
+from drlib.mirror.engine.fetch.memory import Reservation
+from drlib.mirror.engine.lane import parked_partitions
+from drlib.mirror.mm2.records import Checkpoint
+from drlib.mirror.sync import source_groups
+
+WITHOUT_SNAPPY = "-Dorg.xerial.snappy.use.systemlib=true"  # as on Alpine, or with /tmp mounted noexec
+
+
+async def test_partition_whose_codec_the_broker_has_no_library_for_waits_alone(
+    engine: Engine, lab_factory: LabFactory
+) -> None:
+    """The broker cannot read the batch and answers UNKNOWN_SERVER_ERROR, however often it is sent."""
+    (broker,) = lab_factory(("BARE",)).clusters["BARE"].brokers
+    broker.stop()
+    broker.prepare({})
+    broker.launch([WITHOUT_SNAPPY])
+    broker.wait_ready(90)
+    engine.right = broker.bootstrap
+    plain, packed = engine.topics, f"{engine.topics}-snappy"
+    engine.extra |= {"topics": f"{plain},{packed}", "drlib.lanes": "1"}
+    for topic in (plain, packed):
+        await asyncio.to_thread(create_topic, engine.left, topic, 1)
+    await asyncio.to_thread(produce, engine.left, packed, 10, partitions=1, codec="snappy")
+    async with running(engine) as owner:
+        await until("the batch is refused", lambda: bool(owner.reported("TargetRefused")))
+        claim = owner.claim()
+        for number in range(3):
+            await asyncio.to_thread(send, engine.left, plain, [f"v{number}"])
+            await owner.mirrored(plain, {0: number + 1}, 10)
+        assert owner.claim() == claim, owner.events.snapshot()
+        assert "UNKNOWN" in owner.reported("TargetRefused")[0]
+        assert not owner.reported("LaneFault")
+
+
+async def test_topic_that_a_broker_does_not_know_yet_is_read_again(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker whose metadata is behind, as after a restart or a freeze, answers as if the topic was deleted."""
+    handle = FetchResponseHandler.handle
+    answered: list[int] = []
+
+    async def behind(
+        self: FetchResponseHandler,
+        connection: Connection,
+        fetch: PartitionFetch,
+        offset: int,
+        response: FetchedPartition,
+        reservation: Reservation | None,
+    ) -> None:
+        if not answered and offset == fetch.stream.position:
+            answered.append(offset)
+            response = replace(response, error_code=UNKNOWN_TOPIC_ID, records=memoryview(b""))
+        await handle(self, connection, fetch, offset, response, reservation)
+
+    monkeypatch.setattr(FetchResponseHandler, "handle", behind)
+    monkeypatch.setattr(parked_partitions, "FIRST_RETRY_S", 0.2)
+    await asyncio.to_thread(create_topic, engine.left, engine.topics, 1)
+    await asyncio.to_thread(send, engine.left, engine.topics, ["a", "b"])
+    async with running(engine) as owner:
+        await until("it is reported", lambda: bool(owner.reported("SourceTopicGone")))
+        await owner.mirrored(engine.topics, {0: 2}, 15)
+        await until("the event ends", lambda: not owner.events.is_open("SourceTopicGone", f"{engine.topics}-0"))
+    engine.assert_same(engine.topics, 1)
+
+
+async def test_batch_above_a_limit_that_was_lowered_while_it_runs_is_split(engine: Engine) -> None:
+    """The source's owner lowers max.message.bytes, and the mirror follows; larger batches are in the source's log."""
+    topic = engine.topics
+    engine.extra["sync.topic.configs.enabled"] = "false"  # the test sets it
+    await asyncio.to_thread(create_topic, engine.left, topic, 1)
+    await asyncio.to_thread(send, engine.left, topic, ["first"])
+    async with running(engine) as owner:
+        await owner.mirrored(topic, {0: 1})
+        claim = owner.claim()
+        await asyncio.to_thread(alter, engine.right, f"{engine.source}.{topic}", "max.message.bytes", "2000")
+        await asyncio.to_thread(produce, engine.left, topic, 500, partitions=1, batch=500_000)
+        await owner.mirrored(topic, {0: 501}, 30)
+        assert owner.claim() == claim
+    engine.assert_same(topic, 1)
+
+
+async def test_target_whose_transactions_may_last_seconds_only_is_mirrored_to(
+    engine: Engine, lab_factory: LabFactory
+) -> None:
+    strict = lab_factory(("BRIEF",), extra={"transaction.max.timeout.ms": "5000"}).clusters["BRIEF"]
+    engine.right = strict.bootstrap
+    await asyncio.to_thread(create_topic, engine.left, engine.topics, 1)
+    await asyncio.to_thread(send, engine.left, engine.topics, ["a", "b"])
+    async with running(engine) as owner:
+        await owner.mirrored(engine.topics, {0: 2}, 20)
+    engine.assert_same(engine.topics, 1)
+
+
+async def test_checkpoint_that_was_not_written_is_written_again_though_the_group_commits_nothing_more(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else an emergency would set a group that ran once a day to where it was the day before."""
+    monkeypatch.setattr(source_groups, "AGAIN_S", 0.5)
+    topic, group = engine.topics, f"group-{engine.topics}"
+    checkpoints = f"{engine.source}.checkpoints.internal"
+    await asyncio.to_thread(create_topic, engine.left, topic, 1)
+    await asyncio.to_thread(send, engine.left, topic, ["a", "b", "c"])
+    async with running(engine) as owner:
+        await owner.mirrored(topic, {0: 3})
+        await asyncio.to_thread(alter, engine.right, checkpoints, "max.message.bytes", "10")
+        await asyncio.to_thread(commit, engine.left, group, topic, 2)
+        await until("the checkpoint is refused", lambda: owner.events.is_open("Mm2RecordRefused", checkpoints))
+        await asyncio.to_thread(alter, engine.right, checkpoints, "max.message.bytes", "100000")
+        await until("it is written", lambda: not owner.events.is_open("Mm2RecordRefused", checkpoints), 20)
+    (record,) = read_all(engine.right, checkpoints, 1)[0]
+    assert Checkpoint.decode(record[0], record[1]).upstream_offset == 2
+
+
+async def test_groups_are_followed_while_some_partitions_of_the_offsets_topic_have_no_leader(
+    engine: Engine, lab_factory: LabFactory
+) -> None:
+    """With one replica, as on small clusters, a broker that is down takes its part along, and no other one."""
+    extra = {"offsets.topic.replication.factor": "1", "offsets.topic.num.partitions": "9"}
+    three = lab_factory(("THREE",), brokers=3, extra=extra).clusters["THREE"]
+    engine.left = three.bootstrap
+    topic, checkpoints = engine.topics, f"{engine.source}.checkpoints.internal"
+    await asyncio.to_thread(create_topic, engine.left, topic, 1)
+    await asyncio.to_thread(send, engine.left, topic, ["a", "b", "c"])
+    async with running(engine) as owner, connected(engine.left) as client:
+        await owner.mirrored(topic, {0: 3})
+        names = [f"group-{number}" for number in range(40)]
+        coordinators = {name: await client.coordinator(name, "group") for name in names}
+        led = (await client.metadata([topic])).topics[topic].partitions[0].leader
+        victim = next(broker for broker in three.brokers if broker.spec.node_id != led)
+        group = next(name for name, node in coordinators.items() if node != victim.spec.node_id)
+        victim.kill()
+
+        def reported() -> bool:
+            return any("have no leader" in why for why in owner.reported("GroupTailUnavailable"))
+
+        await until("it is reported", reported, 60)
+        await asyncio.to_thread(commit, engine.left, group, topic, 2)
+
+        def written() -> list[int]:
+            found = read_all(engine.right, checkpoints, 1)[0]
+            return [
+                c.upstream_offset for key, value, *_ in found if (c := Checkpoint.decode(key, value)).group == group
+            ]
+
+        await until("its checkpoint is written", lambda: written() == [2], 20)
