@@ -159,8 +159,9 @@ class Cluster:
                 if in_sight and code_of(error) == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                     continue
                 raise as_drlib_error(error, self.settings, doing) from error
+            offline = frozenset(part.id for part in topic.partitions if part.leader is None or part.leader.id < 0)
             descriptions[name] = TopicDescription(
-                name, reported(name, _uuid(topic.topic_id)), len(topic.partitions), topic.is_internal
+                name, reported(name, _uuid(topic.topic_id)), len(topic.partitions), topic.is_internal, offline
             )
         return descriptions
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, IntEnum, StrEnum
 from typing import NamedTuple
 from uuid import UUID
@@ -25,12 +25,17 @@ class Isolation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """`topic_id` changes when a topic is re-created. `partitions` is their number."""
+    """`topic_id` changes when a topic is re-created. `partitions` is their number, `offline` are those without a leader."""
 
     name: str
     topic_id: UUID
     partitions: int
     internal: bool
+    offline: frozenset[int] = field(default=frozenset(), compare=False)
+
+    def is_led(self, partition: int) -> bool:
+        """Does the topic have this partition, with a leader that can be asked for its log?"""
+        return partition < self.partitions and partition not in self.offline
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,19 @@
 
 Rules: bytes by `drlib.mirror.mm2.records`, everything to partition 0, no tombstones. These records only inform: a lost one
 is superseded by the next, so an ordinary idempotent producer suffices, and a source that is down delays its offset syncs
-without delaying anything else. An idempotent producer ends for good when a log loses its last batches (unclean election):
-then it is replaced, and the caller gets a `WriterFailed`. A topic that refuses these
-records is an event; a cluster that does not answer is reported elsewhere.
+without delaying anything else. Of a group that commits nothing more there is no next: who wrote a checkpoint is called when it
+was lost. Secrets and certificates that were renewed are used once records are not answered. An idempotent producer ends for
+good when a log loses its last batches (unclean election): then it is replaced, and the caller gets a `WriterFailed`. A topic
+that refuses these records is an event; a cluster that does not answer is reported elsewhere.
 """
 
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -45,6 +49,11 @@ _ANSWERS_MISSING = frozenset(  # no broker refused the record
 )
 
 
+MESSAGE_TIMEOUT_MS: Final = 30_000
+RENEW_S: Final = 10.0  # between two looks at secrets while records are not answered
+Lost = Callable[[], object]
+
+
 class WriterFailed(DrlibError):
     """A producer of these records has ended for good; another one has taken its place."""
 
@@ -76,6 +85,7 @@ class Mm2Writer:
         if to_source:
             self._sync_producer = _RestartingProducer(source, settings.client_id(source.alias))
         self.failures = 0
+        self._unanswered, self._renew_at = False, 0.0
 
     def heartbeat(self) -> None:
         now = clock.now_ms()
@@ -89,24 +99,35 @@ class Mm2Writer:
         as_of_ms: int,
         topic_ids: str = "",
         transaction: tuple[int, int] | None = None,
+        *,
+        lost: Lost,
     ) -> None:
+        """`lost`: called when it was not written."""
         more = () if transaction is None else ((TRANSACTION_HEADER, f"{transaction[0]}/{transaction[1]}".encode()),)
-        self._write_checkpoint(checkpoint, position, as_of_ms, *more, topic_ids=topic_ids)
+        self._write_checkpoint(checkpoint, position, as_of_ms, *more, topic_ids=topic_ids, lost=lost)
 
-    def gone(self, checkpoint: Checkpoint, position: int, as_of_ms: int, topic_ids: str = "") -> None:
+    def gone(self, checkpoint: Checkpoint, position: int, as_of_ms: int, topic_ids: str = "", *, lost: Lost) -> None:
         """The last checkpoint once more, as Java's readers take no null values. A later one brings the position back."""
-        self._write_checkpoint(checkpoint, position, as_of_ms, (GONE_HEADER, b"1"), topic_ids=topic_ids)
+        self._write_checkpoint(checkpoint, position, as_of_ms, (GONE_HEADER, b"1"), topic_ids=topic_ids, lost=lost)
 
-    def share_checkpoint(self, checkpoint: Checkpoint, start: int, as_of_ms: int, complete: bytes) -> None:
-        self._write_checkpoint(checkpoint, start, as_of_ms, (SHARE_HEADER, complete))
+    def share_checkpoint(
+        self, checkpoint: Checkpoint, start: int, as_of_ms: int, complete: bytes, *, lost: Lost
+    ) -> None:
+        self._write_checkpoint(checkpoint, start, as_of_ms, (SHARE_HEADER, complete), lost=lost)
 
     def _write_checkpoint(
-        self, checkpoint: Checkpoint, position: int, as_of_ms: int, *more: tuple[str, bytes], topic_ids: str = ""
+        self,
+        checkpoint: Checkpoint,
+        position: int,
+        as_of_ms: int,
+        *more: tuple[str, bytes],
+        topic_ids: str = "",
+        lost: Lost,
     ) -> None:
         headers = [(POSITION_HEADER, str(position).encode()), (AS_OF_HEADER, str(as_of_ms).encode()), *more]
         if topic_ids:
             headers.append((TOPICS_HEADER, topic_ids.encode()))
-        self._produce(self._target, self._checkpoints, checkpoint.key(), checkpoint.value(), headers=headers)
+        self._produce(self._target, self._checkpoints, checkpoint.key(), checkpoint.value(), headers=headers, lost=lost)
 
     def offset_syncs(self, syncs: Sequence[OffsetSync]) -> None:
         for sync in syncs:
@@ -114,8 +135,13 @@ class Mm2Writer:
 
     def poll(self) -> None:
         """Raises `WriterFailed`."""
-        self._target.poll()
-        self._sync_producer.poll()
+        due = self._unanswered and time.monotonic() >= self._renew_at
+        if due:
+            self._unanswered, self._renew_at = False, time.monotonic() + RENEW_S
+        for producer in dict.fromkeys((self._target, self._sync_producer)):
+            if due:
+                producer.renew()
+            producer.poll()
 
     def close(self, timeout_s: float) -> None:
         """Flush the target's records; offset syncs for a source that does not answer are dropped."""
@@ -132,6 +158,7 @@ class Mm2Writer:
         *,
         timestamp: int = 0,
         headers: list[tuple[str, bytes]] | None = None,
+        lost: Lost = lambda: None,
     ) -> None:
         try:
             producer.produce(
@@ -141,16 +168,20 @@ class Mm2Writer:
                 partition=0,
                 timestamp=timestamp,
                 headers=headers or [],
-                on_delivery=self._delivered,
+                on_delivery=partial(self._delivered, lost),
             )
         except (BufferError, KafkaException):  # the queue is full, or the topic is known to be unauthorized
             self.failures += 1
+            lost()
 
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+    def _delivered(self, lost: Lost, error: KafkaError | None, message: Message) -> None:
         topic = str(message.topic())
         if error is not None:
             self.failures += 1
-            if error.code() not in _ANSWERS_MISSING:
+            lost()
+            if error.code() in _ANSWERS_MISSING:
+                self._unanswered = True
+            else:
                 self._refused.add(topic)
                 self._events.open("Mm2RecordRefused", topic, error.str())
         elif topic in self._refused:
@@ -164,6 +195,7 @@ class _RestartingProducer:
 
     def __init__(self, cluster: ClusterSettings, client_id: str) -> None:
         self._cluster, self._client_id = cluster, client_id
+        self._security = cluster.connection()
         self._producer = _producer(cluster, client_id)
 
     def produce(
@@ -206,12 +238,26 @@ class _RestartingProducer:
             if self._producer.flush(timeout_s):
                 self._producer.purge()
 
+    def renew(self) -> None:
+        """Replace the producer if secrets or certificates are others by now."""
+        with contextlib.suppress(DrlibError):  # they may be written just now
+            found = self._cluster.connection()
+            if found != self._security:
+                producer = _producer(self._cluster, self._client_id)
+                self._drop()
+                self._producer, self._security = producer, found
+
+    def _drop(self) -> None:
+        """Drop what was not sent; who wrote it is called by the poll."""
+        with contextlib.suppress(KafkaException):
+            self._producer.purge()
+            self._producer.poll(0)
+
     def _replace_after(self, error: KafkaException) -> None:
         """Raises `WriterFailed` after a fatal error, when another producer has taken this one's place."""
         if not error.args[0].fatal():
             return
-        with contextlib.suppress(KafkaException):
-            self._producer.purge()
+        self._drop()
         self._producer = _producer(self._cluster, self._client_id)
         raise WriterFailed(self._cluster.alias, error) from error
 
@@ -224,7 +270,7 @@ def _producer(cluster: ClusterSettings, client_id: str) -> Producer:
             "enable.idempotence": True,
             "linger.ms": 5,
             "queue.buffering.max.messages": 100_000,
-            "message.timeout.ms": 30_000,
+            "message.timeout.ms": MESSAGE_TIMEOUT_MS,
             "log_level": 0,
         },
         logger=QUIET,

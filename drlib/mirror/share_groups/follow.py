@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from drlib import clock
@@ -131,8 +132,9 @@ class SharePositions:
                 continue
             behind = translation.records if translation.kind is TranslationKind.BEHIND else 0
             checkpoint = Checkpoint(group, stream.target, state.start - behind, translation.offset)
-            self._writer.share_checkpoint(checkpoint, state.start, position.as_of_ms, encoded(state))
             self._written[key] = now
+            lost = partial(self._written.pop, key, None)  # the next poll writes it again
+            self._writer.share_checkpoint(checkpoint, state.start, position.as_of_ms, encoded(state), lost=lost)
 
     def _report(self, refused: dict[str, DrlibError], states_refused: DrlibError | None) -> None:
         details = {

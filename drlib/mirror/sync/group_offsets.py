@@ -230,10 +230,11 @@ class GroupSync:
     def _run_blocking(self, by_group: _ByGroup, maps: FollowedMaps) -> None:
         partitions = {partition for positions in by_group.values() for partition in positions}
         with Cluster(self._target, timeout_s=self._settings.admin_timeout_ms / 1000) as target:
-            # A mirror topic that may not be described has unknown positions; those of other topics are still known.
+            # A mirror topic that may not be described, or a partition without a leader, has unknown positions; others are
+            # still known.
             names = {partition.topic for partition in partitions}
             topics = target.topics(names, in_sight=True)
-            existing = {p for p in partitions if p.topic in topics and p.partition < topics[p.topic].partitions}
+            existing = {p for p in partitions if p.topic in topics and topics[p.topic].is_led(p.partition)}
             starts, ends = target.log_starts(existing), target.log_ends(existing)
             topic_ids = {name: topic.topic_id for name, topic in topics.items()}
             states = target.group_states(by_group)

@@ -167,7 +167,7 @@ class GroupSyncBack:
                 partition
                 for positions in moved.values()
                 for partition in positions
-                if partition.topic in topics and partition.partition < topics[partition.topic].partitions
+                if partition.topic in topics and topics[partition.topic].is_led(partition.partition)
             }
             clusters = _Clusters(
                 source.cluster_id(),

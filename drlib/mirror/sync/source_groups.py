@@ -6,7 +6,7 @@ Rules:
   the polls run, and an event says so.
 - For a committed offset that the mirror has not reached, the checkpoint has the mirrored end, which is exact; the committed
   offset itself is in a header, so that "behind by n" is known when the source does not answer.
-- A checkpoint is written by MM2's rule, or when only that header changed.
+- A checkpoint is written by MM2's rule, when only that header changed, or when the last one did not arrive.
 - In a topic that both directions copy the position takes both maps (`shared_followed`). While it is unknown, or lower than one
   that was written for an earlier position, the checkpoint keeps that one: it skips nothing either. Whenever the map back
   advanced the position is looked up again, because one that was exact by a map that lacks the newest copies is too low.
@@ -28,6 +28,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from drlib import clock
 from drlib.config.flow_settings import FlowSettings
@@ -41,7 +42,7 @@ from drlib.kafka.net.cluster_client import ClusterClient, WrongCluster
 from drlib.kafka.protocol import recode
 from drlib.kafka.protocol.aborted_transactions import AbortedFilter
 from drlib.kafka.protocol.batch import iter_batches
-from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, BrokerError, raise_for
+from drlib.kafka.protocol.error_codes import LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION, BrokerError, raise_for
 from drlib.kafka.protocol.fetch import FetchedPartition, FetchPartition, TopicId
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.security.errors import SecurityFault
@@ -65,6 +66,8 @@ TICK_S = 0.05
 POLL_TIMEOUT_S = 5.0
 LOOK_BACK_S = 10.0
 MOST_ASKED = 64  # groups that are not listed, in one poll
+LEADER_POLL_S = 1.0
+AGAIN_S = 5.0  # before what did not arrive on the target is written again
 STABLE_S = 30.0  # after following for this long, a failure is retried at once
 MAY_LIST = Right("cluster", "", ("DESCRIBE",))
 UNREADABLE, UNLISTED = "GroupUnreadable", "GroupsUnlisted"
@@ -127,6 +130,8 @@ class GroupPositions:
             tuple[str, TopicPartition], tuple[int, tuple[int, int] | None]
         ] = {}  # by headers of checkpoints
         self._topic_ids: dict[tuple[str, TopicPartition], str] = {}  # of topics that both directions copy
+        self._lost: dict[tuple[str, TopicPartition], Checkpoint | Kept] = {}  # what did not arrive
+        self._lost_at = 0.0  # the first of them
         self._kept = kept
         self._gone = GonePositions()
         self._following_broke = False
@@ -207,8 +212,9 @@ class GroupPositions:
             now = (position.offset, position.transaction)
             moved = self._said.get(key) != now and (last is None or checkpoint.offset >= last.offset)
             if checkpoint.follows(last) or moved:
+                lost = partial(self._lose, (group, partition), checkpoint)
                 self._writer.checkpoint(
-                    checkpoint, position.offset, position.as_of_ms, transaction=position.transaction
+                    checkpoint, position.offset, position.as_of_ms, transaction=position.transaction, lost=lost
                 )
                 self._written[key] = checkpoint
                 self._said[key] = now
@@ -231,16 +237,40 @@ class GroupPositions:
         if last is not None and (before, last.offset) == (position.offset, offset):
             return
         checkpoint = Checkpoint(group, stream.target, position.offset, offset, position.metadata)
-        self._writer.checkpoint(checkpoint, position.offset, position.as_of_ms, topic.ids, position.transaction)
+        lost = partial(self._lose, (group, stream.source), checkpoint)
+        self._writer.checkpoint(
+            checkpoint, position.offset, position.as_of_ms, topic.ids, position.transaction, lost=lost
+        )
         self._written[key], self._topic_ids[key] = checkpoint, topic.ids
         self._said[key] = (position.offset, position.transaction)
 
     async def _emit_loop(self) -> None:
         while True:
             await asyncio.sleep(TICK_S)
+            if self._lost and time.monotonic() >= self._lost_at + AGAIN_S:
+                self._write_lost_again()
             if self._settings.emit_checkpoints:
                 self.emit()
             self._writer.poll()
+
+    def _lose(self, key: tuple[str, TopicPartition], what: Checkpoint | Kept) -> None:
+        """What was written last of a position did not arrive; `Kept`: that it is gone."""
+        if not self._lost:
+            self._lost_at = time.monotonic()
+        self._lost[key] = what
+
+    def _write_lost_again(self) -> None:
+        """A group may commit nothing more: what did not arrive is not superseded by itself."""
+        lost, self._lost = self._lost, {}
+        for key, what in lost.items():
+            there = self._mirror_of(key)
+            if isinstance(what, Kept):
+                if key not in self._positions:
+                    self._mark(key, what, clock.now_ms())
+            elif self._written.get(there) == what:
+                del self._written[there]
+                self._said.pop(there, None)
+                self._dirty.add(key)
 
     def _learn(self, group: str, partition: TopicPartition, position: Position | None) -> None:
         if not self._settings.mirrors_group(group):
@@ -291,7 +321,8 @@ class GroupPositions:
             checkpoint = Checkpoint(key[0], stream.target, kept.offset, there)  # it was another worker's
         of_share_group = self._shares.has_written(key[0], stream.target)  # it has the name now, and the same key
         if checkpoint is not None and self._settings.emit_checkpoints and not of_share_group:
-            self._writer.gone(checkpoint, kept.offset, now_ms, kept.topic_ids)
+            lost = partial(self._lose, key, kept)
+            self._writer.gone(checkpoint, kept.offset, now_ms, kept.topic_ids, lost=lost)
         self._gone.there(key)
         self._forget(key)
 
@@ -363,22 +394,27 @@ class GroupPositions:
         with Cluster(self._cluster, timeout_s=POLL_TIMEOUT_S) as cluster:
             listed = dict.fromkeys(g.group for g in cluster.groups() if self._settings.mirrors_group(g.group))
             asked = [*listed, *sorted({group for group, _ in doubtful}.difference(listed))[:MOST_ASKED]]
-            for group in asked:
-                asked_ms = clock.now_ms()
-                try:
-                    offsets = cluster.group_offsets(group)
-                except ClusterRefused as error:
-                    (refused if group in listed else unlisted)[group] = error
-                    continue
-                for partition, committed in offsets.items():
-                    positions.append((group, partition, Position(committed.offset, committed.metadata, asked_ms)))
+            asked_ms = clock.now_ms()
+            unknown: dict[
+                str, DrlibError
+            ] = {}  # its coordinator is not available, or an open transaction holds it back
+            for group, answer in cluster.committed(asked).items():
+                if isinstance(answer, ClusterRefused):
+                    (refused if group in listed else unlisted)[group] = answer
+                elif isinstance(answer, DrlibError):
+                    unknown[group] = answer
+                else:
+                    for partition, committed in answer.items():
+                        positions.append((group, partition, Position(committed.offset, committed.metadata, asked_ms)))
+            if unknown and len(unknown) == len(asked):
+                raise next(iter(unknown.values()))
             missing = set(doubtful).difference((group, partition) for group, partition, _ in positions)
             topics = cluster.topics({at.topic for _, at in missing}, in_sight=True)
             cluster_id = cluster.cluster_id()  # asked last, so that it vouches for all answers above
             if self._source.cluster_id not in ("", cluster_id):
                 raise WrongCluster(", ".join(self._cluster.bootstrap_servers), self._source.cluster_id, cluster_id)
             complete = bool(listed) or cluster.lists_every_group()
-            answered = set(asked).difference(refused, unlisted)
+            answered = set(asked).difference(refused, unlisted, unknown)
             return Polled(positions, refused, complete, set(unlisted), answered, set(topics))
 
     # -- following -----------------------------------------------------------------------------------------------
@@ -413,15 +449,26 @@ class GroupPositions:
         by_node: dict[int, list[int]] = defaultdict(list)
         for number, partition in topic.partitions.items():
             by_node[partition.leader].append(number)
+        offline = by_node.pop(-1, [])
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._check_answers(by_node or metadata.brokers, topic.error_code))
+            tasks.create_task(self._check_answers(by_node or metadata.brokers, topic.error_code, offline))
+            tasks.create_task(self._wait_for_election(offline))
             for node, numbers in by_node.items():
                 tasks.create_task(self._follow_node(node, topic.topic_id, numbers))
 
-    async def _check_answers(self, nodes: Iterable[int], error_code: int) -> None:
+    async def _wait_for_election(self, offline: Collection[int]) -> None:
+        """Raises `BrokerError` once one of the partitions that had no leader has one."""
+        while offline:
+            await asyncio.sleep(LEADER_POLL_S)
+            found = (await self._source.metadata([OFFSETS_TOPIC])).topics[OFFSETS_TOPIC].partitions
+            if any(number in found and found[number].leader >= 0 for number in offline):
+                raise BrokerError(LEADER_NOT_AVAILABLE, f"following {OFFSETS_TOPIC}")
+
+    async def _check_answers(self, nodes: Iterable[int], error_code: int, offline: Collection[int] = ()) -> None:
         """Resolve `SourceUnreachable` once all brokers answer, whether or not there is anything to follow.
 
-        Before the first commit the topic does not exist, which is no error. Raises `BrokerError` for other codes.
+        Partitions that are `offline` are reported: positions of their groups are not known, those of others are. Before the
+        first commit the topic does not exist, which is no error. Raises `BrokerError` for other codes.
         """
         for node in nodes:
             if node >= 0:
@@ -429,7 +476,14 @@ class GroupPositions:
         self._events.resolve("SourceUnreachable", str(self._settings.flow), by="groups")
         if error_code != UNKNOWN_TOPIC_OR_PARTITION:
             raise_for(error_code, f"following {OFFSETS_TOPIC}")
-        self._events.resolve("GroupTailUnavailable", str(self._settings.flow), by="groups")
+        flow = str(self._settings.flow)
+        if offline:
+            detail = f"{len(offline)} partitions of {OFFSETS_TOPIC} have no leader; the positions of their groups are not known"
+            self._events.open(
+                "GroupTailUnavailable", flow, detail, remedy="Start the brokers that have them.", by="groups"
+            )
+        else:
+            self._events.resolve("GroupTailUnavailable", flow, by="groups")
 
     async def _follow_node(self, node: int, topic_id: TopicId, numbers: list[int]) -> None:
         connection = await self._source.connection(node, "groups")

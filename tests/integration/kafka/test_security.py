@@ -9,6 +9,7 @@ import asyncio
 import base64
 import http.server
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -25,18 +26,26 @@ import javaproperties
 import pytest
 import trustme
 from cryptography.hazmat.primitives import serialization
-from fix_engine import Engine, create_topic, produce, read_all
+from fix_engine import Engine, create_topic, latest_offsets, produce, read_all, wait_for
 
+from drlib.config.settings import load_mirror_settings
 from drlib.errors import UsageError
 from drlib.kafka.admin.cluster import Cluster as Handle
+from drlib.kafka.admin.connect import wire_client
 from drlib.kafka.java_formats.properties import read as read_properties
+from drlib.kafka.java_formats.references import resolve
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.security.errors import Fault, SecurityFault
 from drlib.lab.brokers.cluster import Cluster
 from drlib.lab.brokers.security import BROKER, USER, LabSecurity
 from drlib.lab.lab import Lab
+from drlib.mirror.mm2 import writer
+from drlib.mirror.mm2.records import OffsetSync
+from drlib.mirror.mm2.writer import Mm2Writer
 from drlib.mirror.status import worker_status as status
+from drlib.mirror.status.worker_status import EventLog
+from drlib.model import TopicPartition as Partition
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 OPEN = "PLAIN_TEXT"
@@ -293,6 +302,75 @@ async def test_refused_logins_raise_distinct_faults(secured: Lab) -> None:
     met = await fault_of(reach(left, "ONLY_SCRAM", "PLAIN"))
     assert met.fault is Fault.UNSUPPORTED_MECHANISM
     assert "sasl.mechanism PLAIN, only SCRAM-SHA-512" in met.why
+
+
+@pytest.fixture
+def renewed_login(secured: Lab, tmp_path: Path) -> tuple[ClusterSettings, Callable[[], object]]:
+    """Settings whose password is in a file, not the right one yet; and what writes the right one there."""
+    left, secret = secured.clusters["LEFT"], tmp_path / "secret.properties"
+    jaas = left.settings("LOGIN", "SCRAM-SHA-256").security["sasl.jaas.config"]
+    found = re.search(r'password="(.*?)"', jaas)
+    assert found is not None
+    secret.write_text("password=stale\n")
+    good = f"password={resolve(found[1], 'the lab')}\n"
+    changed = jaas.replace(found[1], f"${{file:{secret}:password}}")
+    settings = reach(left, "LOGIN", "SCRAM-SHA-256", sasl_jaas_config=changed)
+    return settings, lambda: secret.write_text(good)
+
+
+async def test_client_that_runs_uses_secrets_and_certificates_that_were_renewed(
+    secured: Lab, strangers: Strangers, tmp_path: Path, renewed_login: tuple[ClusterSettings, Callable[[], object]]
+) -> None:
+    left, store = secured.clusters["LEFT"], tmp_path / "client.pem"
+    store.write_bytes(strangers.client.read_bytes())
+    login, renew_password = renewed_login
+    mutual = reach(left, "MUTUAL", ssl_keystore_location=str(store))
+    renewals: list[tuple[ClusterSettings, Callable[[], object]]] = [
+        (login, renew_password),
+        (mutual, lambda: store.write_bytes(_client(left).read_bytes())),
+    ]
+    for settings, renew in renewals:
+        async with wire_client(settings, client_id="for-months") as client:
+            with pytest.raises(SecurityFault):
+                await client.connect()
+            renew()
+            assert (await client.connect()).cluster_id == left.cluster_id
+
+
+def test_heartbeats_are_written_again_once_the_password_was_renewed(
+    secured: Lab,
+    tmp_path: Path,
+    renewed_login: tuple[ClusterSettings, Callable[[], object]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Their client, librdkafka's, does not say that a login is refused: records are just not answered."""
+    monkeypatch.setattr(writer, "MESSAGE_TIMEOUT_MS", 1500, raising=False)
+    monkeypatch.setattr(writer, "RENEW_S", 0.5, raising=False)
+    login, renew = renewed_login
+    engine = flow(secured, tmp_path, login, secured.clusters["RIGHT"].settings("TLS"))
+    engine.extra["replication.policy.separator"] = "-"
+    settings = load_mirror_settings(engine.properties).flow(engine.source, engine.target)
+    where = secured.clusters["LEFT"].at(OPEN)
+    create_topic(where, settings.offset_syncs_topic, 1)
+    syncs = Mm2Writer(settings, login, secured.clusters["RIGHT"].settings("TLS"), EventLog())
+
+    def write() -> None:
+        syncs.offset_syncs([OffsetSync(Partition("orders", 0), 1, 1)])
+        syncs.poll()
+
+    def unanswered() -> bool:
+        write()
+        return syncs.failures > 0
+
+    wait_for("they are not answered", unanswered, 30)
+    renew()
+
+    def written() -> bool:
+        write()
+        return latest_offsets(where, settings.offset_syncs_topic, 1) != {0: 0}
+
+    wait_for("they are written", written, 20)
+    syncs.close(1.0)
 
 
 async def test_wrong_protocol_names_the_protocol_of_the_port(secured: Lab) -> None:

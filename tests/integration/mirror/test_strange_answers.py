@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 
 import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as ConfluentPartition
 from fix_engine import Engine, alter, commit, create_topic, produce, read_all
 from fix_lab import LabFactory
 from testbed_lane import connected, running, send, until
 
+from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_ID
 from drlib.kafka.protocol.fetch import FetchedPartition
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.engine.fetch.fetch_response import FetchResponseHandler, PartitionFetch
 from drlib.mirror.engine.fetch.memory import Reservation
 from drlib.mirror.engine.lane import parked_partitions
@@ -159,3 +164,79 @@ async def test_groups_are_followed_while_some_partitions_of_the_offsets_topic_ha
             ]
 
         await until("its checkpoint is written", lambda: written() == [2], 20)
+
+
+def offsets_partition(group: str, partitions: int) -> int:
+    """Of `__consumer_offsets`: Java's hash of the name, without its sign."""
+    value = 0
+    for letter in group:
+        value = (31 * value + ord(letter)) & 0xFFFFFFFF
+    return (value & 0x7FFFFFFF) % partitions
+
+
+async def test_groups_are_followed_while_an_open_transaction_holds_back_the_offsets_of_another(engine: Engine) -> None:
+    """Behind the transaction's offsets the log of commits cannot be read, and the polls that make up for it go on."""
+    topic, checkpoints = engine.topics, f"{engine.source}.checkpoints.internal"
+    await asyncio.to_thread(create_topic, engine.left, topic, 1)
+    await asyncio.to_thread(send, engine.left, topic, ["a", "b", "c"])
+    async with running(engine) as owner, connected(engine.left) as client:
+        await owner.mirrored(topic, {0: 3})
+        held = f"a-{topic}"
+        await client.coordinator(held, "group")
+        count = len((await client.metadata(["__consumer_offsets"])).topics["__consumer_offsets"].partitions)
+        names = (f"b-{topic}-{number}" for number in range(1000))
+        group = next(g for g in names if offsets_partition(g, count) == offsets_partition(held, count))
+        producer = Producer({"bootstrap.servers": engine.left, "transactional.id": held, "log_level": 0})
+        consumer = Consumer({"bootstrap.servers": engine.left, "group.id": held, "log_level": 0})
+        await asyncio.to_thread(producer.init_transactions, 30)
+        producer.begin_transaction()
+        offsets = [ConfluentPartition(topic, 0, 1)]
+        await asyncio.to_thread(producer.send_offsets_to_transaction, offsets, consumer.consumer_group_metadata(), 30)
+        try:
+            await asyncio.to_thread(commit, engine.left, group, topic, 2)
+
+            def written() -> bool:
+                found = read_all(engine.right, checkpoints, 1)[0]
+                return any(Checkpoint.decode(key, value).group == group for key, value, *_ in found)
+
+            await until("its checkpoint is written", written, 30)
+        finally:
+            await asyncio.to_thread(producer.abort_transaction, 30)
+            consumer.close()
+
+
+async def test_group_offsets_are_synchronized_while_a_mirror_partition_has_no_leader(
+    engine: Engine, lab_factory: LabFactory
+) -> None:
+    three = lab_factory(("THREE",), brokers=3).clusters["THREE"]
+    engine.right = three.bootstrap
+    topic, group = engine.topics, f"group-{engine.topics}"
+    mirror = f"{engine.source}.{topic}"
+    engine.extra |= {
+        "drlib.journal.replication.factor": "3",
+        "checkpoints.topic.replication.factor": "3",
+        "heartbeats.topic.replication.factor": "3",
+        "sync.group.offsets.enabled": "true",
+        "sync.group.offsets.interval.seconds": "1",
+    }
+    await asyncio.to_thread(create_topic, engine.left, topic, 3)
+    for number in range(3):
+        await asyncio.to_thread(partial(send, engine.left, topic, ["a", "b", "c"], partition=number))
+    async with running(engine) as owner, connected(engine.right) as client:
+        await owner.mirrored(topic, {0: 3, 1: 3, 2: 3})
+        victim = (await client.metadata([mirror])).topics[mirror].partitions[2].leader
+        next(broker for broker in three.brokers if broker.spec.node_id == victim).kill()
+        await until("one waits", lambda: bool(owner.reported("MirrorUnavailable")), 60)
+        consumer = Consumer({"bootstrap.servers": engine.left, "group.id": group, "log_level": 0})
+        positions = [ConfluentPartition(topic, number, 2) for number in range(3)]
+        await asyncio.to_thread(partial(consumer.commit, offsets=positions, asynchronous=False))
+        consumer.close()
+
+        def there() -> set[int]:
+            with Cluster(ClusterSettings("THREE", (engine.right,))) as cluster:
+                return {at.partition for at in cluster.group_offsets(group)}
+
+        led = {n for n, p in (await client.metadata([mirror])).topics[mirror].partitions.items() if p.leader >= 0}
+        assert led
+        assert 2 not in led
+        await until("positions of the others are there", lambda: there() == led, 40)

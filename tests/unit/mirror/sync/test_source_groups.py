@@ -19,6 +19,7 @@ from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.journal.entries import Placement, Run
 from drlib.mirror.journal.fields import ClaimId, SourcePartition
 from drlib.mirror.mm2.records import Checkpoint
+from drlib.mirror.mm2.writer import Lost
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.mirror.offsets.translation.shared_followed import SharedTopic
 from drlib.mirror.offsets.translation.shared_logs import SharedAnswer
@@ -39,12 +40,18 @@ class Written:
         self.ended: list[tuple[Checkpoint, int]] = []
 
     def checkpoint(
-        self, checkpoint: Checkpoint, position: int, as_of_ms: int, transaction: tuple[int, int] | None = None
+        self,
+        checkpoint: Checkpoint,
+        position: int,
+        as_of_ms: int,
+        transaction: tuple[int, int] | None = None,
+        *,
+        lost: Lost,
     ) -> None:
         self.checkpoints.append((checkpoint.upstream_offset, checkpoint.offset, position))
         self.transactions.append(transaction)
 
-    def gone(self, checkpoint: Checkpoint, position: int, as_of_ms: int, topic_ids: str = "") -> None:
+    def gone(self, checkpoint: Checkpoint, position: int, as_of_ms: int, topic_ids: str = "", *, lost: Lost) -> None:
         self.ended.append((checkpoint, position))
 
 
@@ -106,7 +113,7 @@ def test_checkpoint_of_a_shared_topic_that_was_exact_by_an_old_map_back_follows_
     stream = PartitionStream(KEY, SOURCE, SOURCE, CLAIM, PartitionMap(), position=0, target_next=1)
     stream.shared, stream.target_id = True, uuid.UUID(int=9)
     written: list[int] = []
-    writer: Any = SimpleNamespace(checkpoint=lambda checkpoint, *_: written.append(checkpoint.offset))
+    writer: Any = SimpleNamespace(checkpoint=lambda checkpoint, *_, lost: written.append(checkpoint.offset))
     settings: Any = SimpleNamespace(mirrors_group=lambda group: True)
     unused: Any = None
     back: Any = Back()
