@@ -1,6 +1,7 @@
 """Make clients from settings, run coroutines from blocking code, and find out why a cluster cannot be used.
 
-Rules: references are resolved and key stores opened when a client is made, so a new client sees renewed secrets. Which clusters
+Rules: references are resolved and key stores opened when a client is made, and again when a connection is refused, so that
+renewed secrets are used without a restart. Which clusters
 answer is asked of all their addresses at the same time, with a short deadline that also holds while names are resolved. Nothing
 is changed on a cluster.
 librdkafka retries a refused login for ever and does not say why, and it logs in with SCRAM at a server that asks for one
@@ -68,6 +69,7 @@ def wire_client(
         client_id=client_id,
         timeout_s=timeout_s,
         as_target=as_target,
+        renewed=cluster.connection,
     )
 
 

@@ -11,13 +11,15 @@ Rules:
   kept.
 - Metadata whose bytes equal the previous answer is not decoded again: it is requested every few seconds and rarely changes.
 - Every connection learns which versions of drlib's requests its broker supports (`drlib.kafka.net.api_versions`).
-- TLS and the login are part of opening a connection. When a first contact fails, the listener is probed for the reason; a
+- TLS and the login are part of opening a connection. When it fails, secrets and certificates are read again: a client that
+  runs for months outlives them. When a first contact fails, the listener is probed for the reason; a
   `SecurityFault` is raised at once, without trying other brokers.
 Longer than most modules: connections are opened, kept and replaced by one state.
 Not for: admin calls on topics, groups and settings (`drlib.kafka.admin`).
 """
 
 import asyncio
+import contextlib
 import time
 import uuid
 import weakref
@@ -30,7 +32,7 @@ from typing import Any, Final, Literal, Self, TypeVar
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest, MetadataResponse
 
 from drlib import decoding
-from drlib.errors import NoBrokersYet, Unreachable, UsageError
+from drlib.errors import DrlibError, NoBrokersYet, Unreachable, UsageError
 from drlib.kafka import answers
 from drlib.kafka.net import api_versions as versions
 from drlib.kafka.net import listener_probe as listener
@@ -47,6 +49,7 @@ from drlib.kafka.protocol.error_codes import (
 from drlib.kafka.security import errors as security_faults
 from drlib.kafka.security import tls
 from drlib.kafka.security.credentials import PLAINTEXT, Security
+from drlib.kafka.security.errors import SecurityFault
 from drlib.kafka.staggered import AllFailed, first_success
 from drlib.kafka.topic_ids import NO_TOPIC_ID, reported
 
@@ -137,7 +140,7 @@ class WrongCluster(UsageError):
 class ClusterClient:
     """Connections to one cluster. `bootstrap`: host:port addresses. Raises `UsageError` for invalid ones.
 
-    `as_target`: brokers that are too old to be mirrored to are refused.
+    `as_target`: brokers that are too old to be mirrored to are refused. `renewed`: `security` as it is now; blocks.
     """
 
     def __init__(
@@ -148,16 +151,16 @@ class ClusterClient:
         client_id: str = "drlib",
         timeout_s: float = 10.0,
         as_target: bool = False,
+        renewed: Callable[[], Security] | None = None,
     ) -> None:
         self.as_target = as_target
+        self._renewed = renewed
         self.bootstrap = tuple(_address(a) for a in bootstrap)
         if not self.bootstrap:
             raise UsageError("no broker address was given", "bootstrap.servers is empty", "Set bootstrap.servers.")
         self.client_id = client_id
         self.timeout_s = timeout_s
-        self.security = security
-        self._tls = None if security.tls is None else tls.context(security.tls)
-        self._login = None if security.sasl is None else sasl.Login(security)
+        self._use(security)
         self._renewals: set[asyncio.Task[None]] = set()
         self.brokers: dict[int, Broker] = {}
         self.unreachable = ""  # why no broker could be reached at the last attempt; "" when one was
@@ -360,7 +363,34 @@ class ClusterClient:
             self.unreachable = ""
             return self._seed
 
+    def _use(self, security: Security) -> None:
+        """For connections that are opened from now on. Raises `UsageError`."""
+        self._tls = None if security.tls is None else tls.context(security.tls)
+        self._login = None if security.sasl is None else sasl.Login(security)
+        self.security = security
+
     async def _open(self, host: str, port: int, purpose: str) -> Connection:
+        """A connection that is logged in; tried once more where secrets or certificates were renewed since the last one."""
+        used = self.security
+        try:
+            return await self._open_once(host, port, purpose)
+        except (SecurityFault, ConnectionLost):
+            if used is self.security:
+                await self._renew()
+            if used is self.security:
+                raise
+        return await self._open_once(host, port, purpose)
+
+    async def _renew(self) -> None:
+        """Use secrets and certificates as they are now, if they are others and can be used: they may be written just now."""
+        if self._renewed is None or self.security == PLAINTEXT:
+            return
+        with contextlib.suppress(DrlibError):
+            found = await asyncio.to_thread(self._renewed)
+            if found != self.security:
+                self._use(found)
+
+    async def _open_once(self, host: str, port: int, purpose: str) -> Connection:
         try:
             opened = await Connection.open(
                 host,
