@@ -308,7 +308,7 @@ async def read_range(
     while position < end:
         wanted = FetchPartition(partition.topic, topic_id, partition.partition, position, chunk)
         (response,) = await requests.fetch(
-            connection, [wanted], max_wait_ms=200, min_bytes=1, max_bytes=chunk, read_committed=committed
+            connection, [wanted], max_wait_ms=500, min_bytes=1, max_bytes=chunk, read_committed=committed
         )
         chunk = most_bytes
         raise_for(response.error_code, f"reading {partition} at {position}", topics=[partition.topic])

@@ -383,7 +383,7 @@ async def first_batch(
     """
     wanted = FetchPartition(partition.topic, topic_id, partition.partition, offset, 1)
     (answer,) = await requests.fetch(
-        connection, [wanted], max_wait_ms=0, min_bytes=1, max_bytes=1, read_committed=False
+        connection, [wanted], max_wait_ms=500, min_bytes=0, max_bytes=1, read_committed=False
     )
     for header, view in iter_batches(answer.records):
         if header.last_offset >= offset and header.count:

@@ -62,7 +62,7 @@ class MirrorTopics:
                         answer = self._answer(settings[name], created.get(mirror))
                         after[name] = count if answer else _created_by_another(target, mirror, count)
                     if 0 < after[name] < count:
-                        target.create_partitions(mirror, count)
+                        _grow(target, mirror, count)
                         after[name] = count
                 except ClusterRefused as error:
                     self._refused.add(name)
@@ -161,14 +161,23 @@ class MirrorTopics:
         return bool(created)
 
 
-def _created_by_another(target: Cluster, mirror: str, wanted: int) -> int:
-    """Partitions of a topic that another worker has just created; 0 if the broker asked does not know it in time.
+def _grow(target: Cluster, mirror: str, wanted: int) -> None:
+    """Add partitions, unless another worker has just done so. Raises `ClusterRefused`."""
+    try:
+        target.create_partitions(mirror, wanted)
+    except ClusterRefused as error:
+        if error.code != "INVALID_PARTITIONS" or _created_by_another(target, mirror, wanted, grown=True) < wanted:
+            raise
+
+
+def _created_by_another(target: Cluster, mirror: str, wanted: int, *, grown: bool = False) -> int:
+    """Partitions of a topic that another worker has just created, or `grown`; 0 if the broker asked does not know it in time.
 
     `wanted` where the topic may not be described: it exists, and its lane reports the missing right.
     """
     deadline = time.monotonic() + METADATA_TIMEOUT_S
     try:
-        while mirror not in (topics := target.topics([mirror])):
+        while mirror not in (topics := target.topics([mirror])) or (grown and topics[mirror].partitions < wanted):
             if time.monotonic() > deadline:
                 return 0  # the next refresh of topics tries again
             time.sleep(0.1)

@@ -293,6 +293,19 @@ async def test_mirror_topic_just_created_by_another_worker_is_waited_for(
     assert events.snapshot() == ()
 
 
+async def test_mirror_topic_just_grown_by_another_worker_is_no_refusal(engine: Engine) -> None:
+    """Else the partitions of this worker's lanes would wait for the next refresh, ten minutes later."""
+    topic = engine.topics
+    await asyncio.to_thread(create_topic, engine.left, topic, 3)
+    await asyncio.to_thread(create_topic, engine.right, mirror_of(engine, topic), 3)
+    settings = load_mirror_settings(engine.properties)
+    flow = settings.flow(engine.source, engine.target)
+    events = EventLog()
+    mirrors = MirrorTopics(flow, settings.clusters[engine.source], settings.clusters[engine.target], events)
+    assert await asyncio.to_thread(mirrors.create_or_grow, {topic: 3}, {topic: 1}) == {topic: 3}
+    assert events.snapshot() == ()
+
+
 @pytest.mark.long  # the cleaner takes its time
 async def test_recovery_cleaned_mirror_log_is_counted_exactly(engine: Engine, right: str) -> None:
     """The log cleaner removed most records of an uncounted claim: their offsets and their count are still known."""

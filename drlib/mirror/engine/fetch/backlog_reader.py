@@ -3,7 +3,8 @@
 Rules:
 - A broker answers in order, so the next requests are sent before the first is answered: at o, o+d, o+2d, where d is a
   little less than the records per byte of recent responses promise. Overlap is trimmed, a hole is fetched once more.
-- Nothing is fetched beyond the offset the source last called readable, and no request waits at the broker.
+- Nothing is fetched beyond the offset the source last called readable, and no request waits at the broker but for what it reads
+  from tiered storage: before Kafka 3.8 (KIP-1018) it gives that up, and answers nothing, when the request's own wait is over.
 - A request asks for half a window, so that two are always in flight.
 - As many bytes are in flight as the link holds (`flow_control`) and the worker's memory allows. Whatever other lanes have
   reserved, a reader with nothing in flight may send one small request.
@@ -39,6 +40,9 @@ DENSITY_MEMORY = 32  # responses until a thin one is forgotten: batches cut off 
 PAUSE_S = 0.05  # after a response without progress
 ALONE_AGAIN_S = 1.0  # least time between two requests for one partition that returns nothing, which block the others
 STALLED_S = 5.0
+TIERED_WAIT_MS = (
+    500  # `fetch.max.wait.ms` of Kafka's consumer; with `min_bytes` 0 what is on the broker's disk never waits
+)
 
 
 @dataclass(slots=True)
@@ -149,7 +153,7 @@ class BacklogReader:
         future = requests.fetch_future(
             connection,
             wanted,
-            max_wait_ms=0,
+            max_wait_ms=TIERED_WAIT_MS,
             min_bytes=0,
             max_bytes=total,
             read_committed=True,

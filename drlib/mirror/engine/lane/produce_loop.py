@@ -32,6 +32,7 @@ from drlib.kafka.net.connection import Connection, ProduceResult
 from drlib.kafka.protocol.batch import OutgoingBatch
 from drlib.kafka.protocol.error_codes import (
     AUTHORIZATION,
+    CORRUPT_MESSAGE,
     FENCED,
     NOT_ENOUGH_REPLICAS,
     OF_PRODUCER,
@@ -87,8 +88,8 @@ class _PendingPark(NamedTuple):
 
 def is_of_partition(code: int) -> bool:
     """Does an answer concern one partition alone, which may get it for good? A leader that moved, a missing right and a doubt
-    about the claim are matters of the lane."""
-    return code not in RETRIABLE | OF_PRODUCER | AUTHORIZATION
+    about the claim are matters of the lane. Damage on the way is sent again either way."""
+    return code == CORRUPT_MESSAGE or code not in RETRIABLE | OF_PRODUCER | AUTHORIZATION
 
 
 REPLICA_GROUPS = 8  # connections to one leader, at most

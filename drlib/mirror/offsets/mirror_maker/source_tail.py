@@ -151,7 +151,7 @@ async def _batches(
         before = position
         wanted = FetchPartition(at.topic, topic_id, at.partition, position, _CHUNK)
         (response,) = await requests.fetch(
-            connection, [wanted], max_wait_ms=0, min_bytes=1, max_bytes=_CHUNK, read_committed=True
+            connection, [wanted], max_wait_ms=500, min_bytes=0, max_bytes=_CHUNK, read_committed=True
         )
         raise_for(response.error_code, f"reading {at} at {position}", topics=[at.topic])
         filtered = AbortedFilter(response.aborted)

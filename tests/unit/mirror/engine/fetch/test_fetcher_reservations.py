@@ -52,6 +52,7 @@ class Request:
     partitions: Sequence[FetchPartition]
     long_poll: bool
     answer: asyncio.Future[Fetched]
+    wait_ms: int
 
     @property
     def offset(self) -> int:
@@ -100,7 +101,7 @@ class Source:
 
     def fetch(self, connection: Any, partitions: Sequence[FetchPartition], **options: Any) -> asyncio.Future[Fetched]:
         answer = asyncio.get_running_loop().create_future()
-        self.requested.append(Request(tuple(partitions), options["max_wait_ms"] > 0, answer))
+        self.requested.append(Request(tuple(partitions), options["min_bytes"] > 0, answer, options["max_wait_ms"]))
         self.asked.set()
         return answer
 
@@ -237,6 +238,14 @@ def lane(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lane]:
 async def end(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_request_through_a_backlog_waits_for_what_the_broker_reads_from_tiered_storage(lane: Lane) -> None:
+    """Before Kafka 3.8 a broker answers nothing where the request's own wait ends first (KIP-1018)."""
+    running = asyncio.create_task(lane.fetcher.run())
+    one, _ = await lane.two_requests_in_flight()
+    await end(running)
+    assert (one.wait_ms, one.long_poll) == (500, False)
 
 
 @pytest.mark.parametrize("moved_before", [False, True], ids=["first readers", "after a leader moved"])

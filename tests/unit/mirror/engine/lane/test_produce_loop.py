@@ -8,14 +8,24 @@ from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
+import pytest
+
 from drlib.kafka.net.cluster_client import ClusterMetadata
+from drlib.kafka.protocol.error_codes import (
+    CORRUPT_MESSAGE,
+    INVALID_PRODUCER_EPOCH,
+    NOT_LEADER_OR_FOLLOWER,
+    OUT_OF_ORDER_SEQUENCE_NUMBER,
+    TOPIC_AUTHORIZATION_FAILED,
+    UNKNOWN_SERVER_ERROR,
+)
 from drlib.mirror.engine.fencing.producer_expiration import Expiry
 from drlib.mirror.engine.fencing.target_clock import TargetClock
 from drlib.mirror.engine.fetch.fetch_response import PartitionFetch
 from drlib.mirror.engine.fetch.memory import Memory
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.engine.lane.parked_partitions import ParkedPartitions
-from drlib.mirror.engine.lane.produce_loop import ProduceLoop
+from drlib.mirror.engine.lane.produce_loop import ProduceLoop, is_of_partition
 from drlib.mirror.journal.entries import ClaimId, Entry, SourcePartition
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.mirror.status.event_log import EventLog
@@ -92,3 +102,19 @@ async def test_parked_partition_is_not_reported_as_stalled_any_more() -> None:
     running.cancel()
     cluster.may_end.set()
     await asyncio.gather(running, return_exceptions=True)
+
+
+@pytest.mark.parametrize(
+    ("code", "alone"),
+    [
+        (UNKNOWN_SERVER_ERROR, True),
+        (CORRUPT_MESSAGE, True),
+        (9999, True),  # of a later version, or a vendor's
+        (NOT_LEADER_OR_FOLLOWER, False),
+        (OUT_OF_ORDER_SEQUENCE_NUMBER, False),
+        (INVALID_PRODUCER_EPOCH, False),
+        (TOPIC_AUTHORIZATION_FAILED, False),
+    ],
+)
+def test_answer_is_a_matter_of_its_partition_or_of_the_lane(code: int, alone: bool) -> None:
+    assert is_of_partition(code) is alone
