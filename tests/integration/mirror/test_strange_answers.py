@@ -18,7 +18,6 @@ from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_ID
 from drlib.kafka.protocol.fetch import FetchedPartition
-from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.engine.fetch.fetch_response import FetchResponseHandler, PartitionFetch
 from drlib.mirror.engine.fetch.memory import Reservation
 from drlib.mirror.engine.lane import parked_partitions
@@ -241,7 +240,7 @@ async def test_group_offsets_are_synchronized_while_a_mirror_partition_has_no_le
         consumer.close()
 
         def there() -> set[int]:
-            with Cluster(ClusterSettings("THREE", (engine.right,))) as cluster:
+            with Cluster(three.settings()) as cluster:
                 return {at.partition for at in cluster.group_offsets(group)}
 
         others = led()
