@@ -233,6 +233,8 @@ def _detail(
             return f"{tp}: committed offset {committed} is {ahead} ahead of {offset}, the source's offset {item.source}"
         case SyncDecision.PAST_END:
             return f"{tp}: the log ends at {log_end}, before {offset}, which is {item.source} on the other cluster"
+        case SyncDecision.NOT_TRANSLATED if log_end is None and offset is not None:
+            return f"{tp}: the partition does not exist there, or has no leader"
         case SyncDecision.NOT_TRANSLATED:
             return f"{tp}: the offset {item.source} of the other cluster has no certain translation"
         case SyncDecision.LOWER:
