@@ -246,4 +246,8 @@ async def test_group_offsets_are_synchronized_while_a_mirror_partition_has_no_le
         others = led()
         assert others
         await until("positions of the others are there", lambda: there() == others, 60)
-        assert any("or has no leader" in why for why in owner.reported("GroupNotTranslated"))
+
+        def said() -> bool:
+            return any("or has no leader" in why for why in owner.reported("GroupNotTranslated"))
+
+        await until("the event says why one is not", said, 20)
