@@ -297,7 +297,8 @@ class _Observer:
             name: mirror for name, mirror in names.items() if available(target.topics, mirror) or not unasked(name)
         }
         way_back = topics.mirrors_of(self.flow, source, self.flow.flow.target)
-        return MirrorTopics(names, source.topics, target.topics, unlisted, way_back)
+        prefixed = topics.prefixed_topics(self.flow, names)
+        return MirrorTopics(names, source.topics, target.topics, unlisted, way_back, prefixed)
 
     def _compared(
         self, names: dict[str, str], source: TopicSettings | Unanswered, target: TopicSettings | Unanswered
