@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from fix_engine import Engine, wait_for
@@ -27,10 +28,10 @@ def both(engine: Engine) -> Engine:
     return engine
 
 
-def begun(engine: Engine, partitions: int, *, flows: int = 2) -> bool:
-    """Have all flows claimed all partitions? What is written before is unexplained."""
+def begun(path: Path, partitions: int, *, flows: int = 2) -> bool:
+    """Have all flows claimed all partitions, by a worker's status file? What is written before is unexplained."""
     try:
-        state = status.read(engine.status_path(len(engine.processes) - 1))
+        state = status.read(path)
     except UsageError:  # none written yet
         return False
     return len(state.flows) == flows and all(len(flow.partitions) == partitions for flow in state.flows)
@@ -40,6 +41,7 @@ def begun(engine: Engine, partitions: int, *, flows: int = 2) -> bool:
 def worker(engine: Engine, partitions: int = 1, *, flows: int = 2) -> Iterator[subprocess.Popen[bytes]]:
     """A worker of all flows, once it has claimed all partitions."""
     process = engine.start()
-    wait_for("all flows copy", lambda: begun(engine, partitions, flows=flows))
+    path = engine.status_path(len(engine.processes) - 1)
+    wait_for("all flows copy", lambda: begun(path, partitions, flows=flows))
     yield process
     assert engine.stop(process) == 0, engine.log()

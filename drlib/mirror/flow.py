@@ -669,4 +669,9 @@ def _reverse_journal(setup: FlowSetup, source: ClusterClient, target: ClusterCli
         return ReverseJournal(source, first, ring.incoming.lanes, relays=relays, own=own)
     if reverse is None or not isinstance(settings.policy, IdentityReplicationPolicy):
         return None
-    return ReverseJournal(source, reverse.policy.journal_topic(reverse.flow.source), reverse.lanes)
+    others = [
+        JournalTopic(source, each.policy.journal_topic(each.flow.source), each.lanes)
+        for each in setup.flows
+        if each.flow.target == settings.flow.source and each.flow != reverse.flow
+    ]
+    return ReverseJournal(source, reverse.policy.journal_topic(reverse.flow.source), reverse.lanes, others=others)

@@ -106,11 +106,12 @@ def shared_between(settings: MirrorSettings, flow: Flow) -> Callable[[str], bool
 
 def shares_every_topic(flow: FlowSettings, reverse: FlowSettings | None, flows: Collection[FlowSettings]) -> bool:
     """Is every topic that the flow copies surely copied back? Where both select by the same patterns."""
-    return (
-        reverse is not None
-        and keeps_names_both_ways(flow, reverse, flows)
-        and (flow.topics, flow.topics_exclude) == (reverse.topics, reverse.topics_exclude)
-    )
+    return reverse is not None and keeps_names_both_ways(flow, reverse, flows) and _patterns(flow) == _patterns(reverse)
+
+
+def _patterns(flow: FlowSettings) -> tuple[frozenset[str], frozenset[str]]:
+    """What it selects by: the order of patterns, and one that is given twice, make no difference."""
+    return frozenset(flow.topics), frozenset(flow.topics_exclude)
 
 
 def all_shared(settings: MirrorSettings, flow: Flow) -> bool:

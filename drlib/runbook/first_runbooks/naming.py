@@ -78,10 +78,19 @@ def refuse_other_names(settings: MirrorSettings, wanted: Names | None) -> None:
 
 
 def lines(settings: MirrorSettings) -> list[str]:
-    """The lines for identical names in both directions."""
+    """The lines for identical names in both directions; a direction that is not enabled yet selects what the other one does."""
     flows = [each.flow for each in settings.enabled_flows]
     both = dict.fromkeys(str(one) for flow in flows for one in (flow, flow.reverse))
-    return [f"{KEY} = {IDENTITY}", *(f"{flow}.enabled = true" for flow in both)]
+    selected = []
+    for flow in flows if len(flows) == 1 else ():
+        there, back = settings.flow(flow.source, flow.target), settings.flow(flow.target, flow.source)
+        for key, chosen, other in (
+            ("topics", there.topics, back.topics),
+            ("topics.exclude", there.topics_exclude, back.topics_exclude),
+        ):
+            if set(chosen) != set(other):
+                selected.append(f"{flow.reverse}.{key} = {','.join(chosen)}")
+    return [f"{KEY} = {IDENTITY}", *(f"{flow}.enabled = true" for flow in both), *selected]
 
 
 def scheme(settings: MirrorSettings, flow: FlowSettings) -> Scheme:

@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import Producer
 from fix_engine import produce, read_all, wait_for
 from fix_flows import Replicator
+from fix_two_way import begun
 from testbed_mm2 import consume_some, java
 
 from drlib.config.settings import load_mirror_settings
@@ -190,6 +191,24 @@ def test_flows_cycle_that_keeps_names_is_refused_before_start(ours: Replicator) 
     assert "do not overlap" in said
     assert "a ring of one direction" in said
     assert r.names("B") == set()
+
+
+def test_pair_that_keeps_names_copies_what_a_third_cluster_brings_with_a_prefix(ours: Replicator) -> None:
+    """Its lane writes markers, as those of the pair do, and its journal says that it is none of them."""
+    r, name = ours, ours.remote("C")
+    a, b = r.alias("A"), r.alias("B")
+    identity = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+    r.make("C", records=0)
+    kept = {f"{flow}.replication.policy.class": identity for flow in (f"{a}->{b}", f"{b}->{a}")}
+    r.start(("AB", "BA", "CA"), **kept)
+    wait_for("all flows copy", lambda: begun(r.root / "status.json", 2, flows=3))
+    for first in (0, 5_000_000):
+        produce(r.bootstraps["C"], r.topic(), 400, partitions=2, first=first)
+        r.wait_same(("C", r.topic()), ("B", name))
+    r.stop()
+    assert "CopiesUnknown" not in r.log()
+    found = read_all(r.bootstraps["A"], name, 2)
+    assert sum(map(len, found.values())) == 800, "nothing comes back"
 
 
 def all_names(r: Replicator, cluster: str) -> set[str]:

@@ -139,13 +139,15 @@ class TargetPosition:
 class MirrorTopics:
     """`names`: source topic -> mirror topic of what the flow mirrors; the topics of both clusters. `unlisted`: those that the
     journal mirrors, whose mirror topic exists, and that the source does not list. `way_back`: the source has mirrors of the
-    target's topics, so that a flow without topics of its own has nothing to copy until applications write there."""
+    target's topics, so that a flow without topics of its own has nothing to copy until applications write there. `prefixed`:
+    topics that get another name although the flow keeps names."""
 
     names: Mapping[str, str]
     source: Mapping[str, TopicMetadata]
     target: Mapping[str, TopicMetadata]
     unlisted: tuple[str, ...] = ()
     way_back: bool = False
+    prefixed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

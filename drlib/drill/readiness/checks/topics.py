@@ -6,6 +6,7 @@ warning. A target of one broker can hold one replica, and that is no warning; th
 
 import shlex
 
+from drlib.config.replication_policy import HEARTBEATS
 from drlib.drill.readiness.checks.objectives import CheckContext, Judgements, count, is_or_are, passed
 from drlib.drill.readiness.checks.observations import Durability, MirrorTopics, SettingsDrift, available
 from drlib.drill.readiness.score import Severity
@@ -36,6 +37,15 @@ def partitions(topics: MirrorTopics, context: CheckContext) -> Judgements:
             why = f"{counts}: keyed records would go to other partitions after a failover"
             options = ("--alter", "--topic", topic, "--partitions", str(existing))
             rows.append((topic, Severity.WARN, why, context.tool("kafka-topics", context.source, *options)))
+    for topic in topics.prefixed:
+        mirror = topics.names[topic]
+        why = (
+            f"its copy is {mirror}, as IdentityReplicationPolicy takes every name that ends with {HEARTBEATS} for one of "
+            f"heartbeats: clients that change the address alone would not find its records, nor would what they write to "
+            f"{topic} there come back under this name"
+        )
+        fix = f"Move it to a topic of another name; until then its clients have to read {mirror} after a failover."
+        rows.append((topic, Severity.WARN, why, fix))
     for topic in topics.unlisted:  # nothing else is checked of it
         why = "it is mirrored, and the source does not list it: it was deleted, or this user may not describe it"
         fix = (

@@ -64,6 +64,18 @@ def read_checkpointed_groups(settings: MirrorSettings, flow: FlowSettings) -> So
     return SourceGroups(clock.now_ms(), committed, as_of_ms=times, there=there)
 
 
+def mirrored_positions(
+    groups: SourceGroups, flow: FlowSettings, source: ClusterMetadata | None
+) -> dict[tuple[str, TopicPartition], CommittedOffset]:
+    """The committed offsets in topics that the flow mirrors, by group and partition, in this order; none in deleted ones."""
+    return {
+        (group, partition): committed
+        for group, positions in sorted(groups.committed.items())
+        for partition, committed in sorted(positions.items())
+        if (source is None or partition.topic in source.topics) and flow.mirrors_topic(partition.topic)
+    }
+
+
 def translate_positions(
     groups: SourceGroups,
     flow: FlowSettings,
@@ -73,34 +85,32 @@ def translate_positions(
 ) -> tuple[GroupTranslation, ...]:
     """Every committed offset in a topic that the flow mirrors. `log_starts`: log start offsets of mirror partitions."""
     translations = []
-    for group, positions in sorted(groups.committed.items()):
-        for partition, committed in sorted(positions.items()):
-            described = None if source is None else source.topics.get(partition.topic)
-            if (source is not None and described is None) or not flow.mirrors_topic(partition.topic):
-                continue
-            target = mirror_partition(flow, partition)
-            log_start = log_starts.get(target, 0)
-            there = groups.there.get((group, partition))
-            topic_id = None if described is None else described.topic_id
-            translation = maps.forward(
-                group, partition, committed.offset, target_log_start=log_start, there=there, topic_id=topic_id
-            )
-            if translation is None:
-                translation = Translation(None, TranslationKind.NEVER_MIRRORED)
-            as_of_ms = groups.as_of_ms.get((group, partition), groups.at_ms)
-            translations.append(GroupTranslation(group, partition, committed.offset, target, translation, as_of_ms))
+    for (group, partition), committed in mirrored_positions(groups, flow, source).items():
+        target = mirror_partition(flow, partition)
+        log_start = log_starts.get(target, 0)
+        there = groups.there.get((group, partition))
+        topic_id = None if source is None else source.topics[partition.topic].topic_id
+        translation = maps.forward(
+            group, partition, committed.offset, target_log_start=log_start, there=there, topic_id=topic_id
+        )
+        if translation is None:
+            translation = Translation(None, TranslationKind.NEVER_MIRRORED)
+        as_of_ms = groups.as_of_ms.get((group, partition), groups.at_ms)
+        translations.append(GroupTranslation(group, partition, committed.offset, target, translation, as_of_ms))
     return tuple(translations)
 
 
 def translate_both_ways(
-    settings: MirrorSettings, flow: FlowSettings, groups: SourceGroups, source_alive: bool
+    settings: MirrorSettings,
+    flow: FlowSettings,
+    groups: SourceGroups,
+    source: ClusterMetadata | None,
+    source_alive: bool,
 ) -> tuple[GroupTranslation, ...]:
     """The same where both directions may copy a topic. Blocks. Raises `Unreachable`, `BrokerError`."""
     known = {
-        (group, partition): KnownPosition(at.offset, groups.as_of_ms.get((group, partition), groups.at_ms), at.metadata)
-        for group, positions in groups.committed.items()
-        for partition, at in positions.items()
-        if flow.mirrors_topic(partition.topic)
+        key: KnownPosition(at.offset, groups.as_of_ms.get(key, groups.at_ms), at.metadata)
+        for key, at in mirrored_positions(groups, flow, source).items()
     }
     return translate_groups(settings, flow.flow, source_alive=source_alive, positions=known)
 

@@ -231,8 +231,8 @@ class _Observer:
             unknown = Unanswered("in a ring of flows that keep topic names no position is known on another cluster")
             return unknown, unknown
         if shared_between(self.settings, self.flow.flow):
-            both = partial(groups.translate_both_ways, self.settings, self.flow, source_groups, self.source.whole)
-            found = await ask_blocking(both, self._left_s())
+            asked = self.settings, self.flow, source_groups, self.source.metadata, self.source.whole
+            found = await ask_blocking(partial(groups.translate_both_ways, *asked), self._left_s())
             if isinstance(found, Unanswered):
                 return found, found
             on_target = partial(groups.read_target_positions, self.target.settings, found, metadata, ASK_S)
@@ -297,7 +297,8 @@ class _Observer:
             name: mirror for name, mirror in names.items() if available(target.topics, mirror) or not unasked(name)
         }
         way_back = topics.mirrors_of(self.flow, source, self.flow.flow.target)
-        return MirrorTopics(names, source.topics, target.topics, unlisted, way_back)
+        prefixed = topics.prefixed_topics(self.flow, names)
+        return MirrorTopics(names, source.topics, target.topics, unlisted, way_back, prefixed)
 
     def _compared(
         self, names: dict[str, str], source: TopicSettings | Unanswered, target: TopicSettings | Unanswered

@@ -7,6 +7,7 @@ replicas are those of the metadata that was read first.
 from collections.abc import Iterable, Mapping, Sequence
 
 from drlib.config.flow_settings import FlowSettings
+from drlib.config.replication_policy import IdentityReplicationPolicy
 from drlib.drill.readiness.checks.observations import SettingsDrift, TopicSettings, Unanswered, available
 from drlib.drill.readiness.observe.ask import refusal
 from drlib.errors import DrlibError
@@ -30,6 +31,13 @@ def mirrored_topics(flow: FlowSettings, source: ClusterMetadata | None, maps: Ma
         for name, topic in sorted(source.topics.items())
         if topic.error_code == 0 and flow.mirrors_topic(name)
     }
+
+
+def prefixed_topics(flow: FlowSettings, names: Mapping[str, str]) -> tuple[str, ...]:
+    """Topics of applications that get another name although the flow keeps names: as Kafka, it takes them for heartbeats."""
+    if not isinstance(flow.policy, IdentityReplicationPolicy):
+        return ()
+    return tuple(name for name, mirror in names.items() if mirror != name and not flow.policy.is_heartbeats(name))
 
 
 def known_mirrors(flow: FlowSettings, source: Iterable[str], survey: Survey | None) -> frozenset[str]:

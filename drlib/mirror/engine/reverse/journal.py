@@ -12,6 +12,8 @@ Rules:
 - Below the offset at which the reverse flow began to copy the mirror topic that there is now no record is a copy of it: what
   was brought before is of a mirror that is gone, be it that this flow filled it again alone, or that the target lost it with
   the journal that knew it. So this flow copies all of that, however far the reverse flow has come since.
+- A lane of a further flow to the source, which gives mirrors a prefix, writes markers as those of the reverse flow do. What
+  its journal claims is no copy of the reverse flow, and is copied as a client's records are.
 - Nothing here is written but `Shared`, in this flow's own journal, by the lane that reads the topic.
 - In a ring the reverse flow is the incoming one, with a journal for its lanes and one for each of its relays; all of them have
   to be known, and every journal of this flow has to have the topic before one of its lanes copies it: behind that lane's
@@ -279,6 +281,7 @@ class ReverseJournal:
 
     In a ring the reverse flow is the incoming one. `relays`: its further journals, by how many flows copied the records before;
     `own`: those of the flow itself, on the target, each of which has to know a topic before anything of it is copied.
+    `others`: those of further flows to the source.
     """
 
     def __init__(
@@ -289,11 +292,13 @@ class ReverseJournal:
         *,
         relays: Sequence[str] = (),
         own: Sequence[JournalTopic] = (),
+        others: Sequence[JournalTopic] = (),
     ) -> None:
         self.topic = topic
         self._source = source
         self._journals = [JournalTopic(source, name, lanes) for name in (topic, *relays)]
         self._own = own
+        self._others = others
         # by lane that has the partition: they are in no claim of it
         self._clients: dict[int, set[int]] = defaultdict(set)
         # source topic, hop -> by lane of this flow: the reverse flow's journal
@@ -376,9 +381,9 @@ class ReverseJournal:
             whole = all(each.lane_of(stream.target).whole for each in self._journals)
             for writer in sorted(found):
                 origin = known.judge(writer, marked=marked.get(writer[0]), whole=whole)
-                if origin is Origin.CONTRADICTION:
+                if origin is Origin.CONTRADICTION and not await self._of_another_flow(writer, known):
                     return Hold(UNDECIDED, contradiction(writer, known))
-                if origin is Origin.CLIENT:
+                if origin is not Origin.COPY:
                     clients.add(writer[0])
         return None
 
@@ -501,6 +506,24 @@ class ReverseJournal:
         connection = await self._source.connection(leader, PURPOSE)
         states = await requests.describe_producers(connection, {partition.topic: [partition.partition]})
         return {state.producer_id: state.transactional for state in states[partition]}
+
+    async def _of_another_flow(self, writer: Writer, known: Known) -> bool:
+        """Is it a lane of a further flow to the source? Its journal has each claim before its first batch."""
+        producer_id, epoch, transactional = writer
+        if producer_id in known.newest or transactional:
+            return False
+        for each in self._others:
+            try:
+                await each.read()
+            except BrokerError as error:
+                if error.code not in _NO_JOURNAL:
+                    raise
+                continue  # it does not run, or this user may not read it
+            except (JournalCorrupt, CorruptBatch):
+                continue
+            if not each.lost and any(epoch <= lane.newest.get(producer_id, -1) for lane in each.lanes.values()):
+                return True
+        return False
 
     async def _try_to_read(self) -> Hold | None:
         """Read to the end; why that decides nothing, where it does not."""

@@ -176,6 +176,7 @@ def test_every_topic_is_shared_where_both_directions_select_by_the_same_patterns
         return shares_every_topic(settings.flow("LEFT", "RIGHT"), settings.flow("RIGHT", "LEFT"), settings.flows)
 
     assert every(BOTH + "topics = orders, events\n")
+    assert every(BOTH + "LEFT->RIGHT.topics = orders, events\nRIGHT->LEFT.topics = events, orders, orders\n")
     assert not every(BOTH + "LEFT->RIGHT.topics = orders, events\nRIGHT->LEFT.topics = orders\n")
     assert not every(BOTH + "LEFT->RIGHT.topics.exclude = events\n")
     assert not every("LEFT->RIGHT.enabled = true\n")

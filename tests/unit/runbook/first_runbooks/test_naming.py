@@ -116,3 +116,14 @@ def test_file_that_names_topics_otherwise_is_refused(
 def test_file_that_names_topics_as_wanted_is_accepted(tmp_path: Path) -> None:
     for wanted, text in ((Names.IDENTICAL, BOTH + KEPT), (Names.PREFIXED, ONE), (None, ONE), (None, BOTH + KEPT)):
         refuse_other_names(load(tmp_path, text), wanted)
+
+
+def test_lines_for_identical_names_give_the_way_back_the_topics_of_the_only_flow(tmp_path: Path) -> None:
+    text = f"{ONE}paris->lyon.topics = orders, payments.v1\nparis->lyon.topics.exclude = a.*\n"
+    written = choices(load(tmp_path, text))[1:6]
+    assert [line.strip() for line in written] == [
+        *LINES,
+        "lyon->paris.topics = orders,payments.v1",
+        "lyon->paris.topics.exclude = a.*",
+    ]
+    refuse_other_names(load(tmp_path, "\n".join([text, *written, ""])), Names.IDENTICAL)

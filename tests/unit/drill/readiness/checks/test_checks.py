@@ -571,6 +571,15 @@ def test_judge_flow_unanswered_questions_are_unknown_with_reason() -> None:
     assert {(f.evidence, f.fix) for f in unknown} == {("no answer within 15 s", "Look at the link.")}
 
 
+def test_topic_that_gets_a_prefix_although_names_are_kept_is_a_warning_that_names_its_copy() -> None:
+    there = topic("device-heartbeats", 1)
+    names, copies = {there.name: f"LEFT.{there.name}"}, {f"LEFT.{there.name}": there}
+    found = finding_of("partitions", topics=MirrorTopics(names, {there.name: there}, copies, prefixed=(there.name,)))
+    assert found.severity is Severity.WARN
+    assert found.entity == there.name
+    assert "its copy is LEFT.device-heartbeats" in found.evidence
+
+
 def nothing_mirrored(**changes: object) -> FlowObservation:
     """What is observed of clusters that answer, with a worker, where `topics` selects nothing."""
     empty = MirrorTopics({}, {}, {}, **changes)  # type: ignore[arg-type]

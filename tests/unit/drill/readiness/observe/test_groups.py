@@ -6,7 +6,7 @@ import uuid
 from pathlib import Path
 
 from drlib.config.settings import load_mirror_settings
-from drlib.drill.readiness.observe.groups import SourceGroups, find_readers
+from drlib.drill.readiness.observe.groups import SourceGroups, find_readers, mirrored_positions
 from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.kafka.net.cluster_client import ClusterMetadata, TopicMetadata
 from drlib.model import TopicPartition
@@ -33,3 +33,14 @@ def test_topic_that_only_the_members_of_a_group_name_counts_as_what_the_group_re
     assigned = {"stats": ("clicks", "hidden", "orders.hidden", "lyon.hidden"), "other": ("hidden",)}
     (reader,) = find_readers(groups, settings, flow, seen, assigned).unmirrored
     assert (reader.group, reader.topics) == ("stats", ("hidden",))
+
+
+def test_positions_in_deleted_topics_are_left_out_under_any_names(tmp_path: Path) -> None:
+    (tmp_path / "mm2.properties").write_text(FILE)
+    flow = load_mirror_settings(tmp_path / "mm2.properties").enabled_flows[0]
+    orders, gone = TopicPartition("orders", 0), TopicPartition("orders.old", 0)
+    committed = {orders: CommittedOffset(1), gone: CommittedOffset(7), TopicPartition("clicks", 0): CommittedOffset(1)}
+    groups = SourceGroups(0, {"billing": committed})
+    seen = ClusterMetadata("id", 1, {}, {"orders": TopicMetadata("orders", uuid.UUID(int=1), 0, {}, False)})
+    assert mirrored_positions(groups, flow, seen) == {("billing", orders): CommittedOffset(1)}
+    assert {at for _, at in mirrored_positions(groups, flow, None)} == {orders, gone}, "it does not say which there are"

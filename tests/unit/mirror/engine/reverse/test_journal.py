@@ -262,6 +262,28 @@ def test_writer_that_the_journal_should_explain_is_not_decided(cluster: Cluster)
     asyncio.run(run())
 
 
+def test_lane_of_a_further_flow_to_the_source_is_no_copy_of_the_reverse_flow(cluster: Cluster) -> None:
+    """It writes markers, too, and mirrors with a prefix, which the pair copies under the same name."""
+
+    async def run() -> None:
+        further = Cluster(topic_id=UUID(int=10), exists=False)
+        ready_cluster(cluster).others["further"] = further
+        cluster.marked = frozenset({999})
+        source = cast(ClusterClient, cluster)
+        follower, own = ReverseJournal(source, "journal", 1, others=[JournalTopic(source, "further", 1)]), Own()
+        assert event(await held(follower, own, records_of(999))) == UNDECIDED, "that flow does not run"
+        further.exists = True
+        further.write(Claim(ClaimId(999, 2), 0, 0, "w"))
+        assert event(await held(follower, own, records_of(999))) == UNDECIDED, "it is newer than its claim there"
+        further.write(Claim(ClaimId(999, 3), 1, 0, "w"))
+        assert await held(follower, own, records_of(999, LANE.producer_id)) is None
+        of_lane, of_reverse = (follower.known_of(own).is_copy(next(iter_batches(records_of(each).records))[0])
+                               for each in (999, LANE.producer_id))  # fmt: skip
+        assert (of_lane, of_reverse) == (False, True)
+
+    asyncio.run(run())
+
+
 def test_writer_that_is_forgotten_is_not_decided_where_the_first_entries_of_the_journal_were_deleted(
     cluster: Cluster,
 ) -> None:
