@@ -142,7 +142,7 @@ def _busy(source: Cluster, groups: Collection[str], shares: Sequence[ShareMove])
     """The groups that have members, and why that is not known of others."""
     busy, unknown = [], {}
     try:
-        states = source.group_states(groups)
+        states = source.group_states(groups, surely=True)
     except DrlibError as error:
         states = dict.fromkeys(groups, error)
     for group, state in states.items():
