@@ -1,8 +1,9 @@
 """What the runs of a runbook say together: how RTO and RPO go, and whether the next one is overdue. Pure.
 
 Rules: only a run with a verdict pass, conditions or fail counts as a drill; one that is unknown was no proof, and does not
-count for the schedule. A trend compares the last measurement with the median of those before, of which it needs two; under a
-tenth of difference is "steady". What was not measured is None and no part of a trend.
+count for the schedule. Nor does one that began in the future, by a clock that was wrong: it would put off the next one. A
+trend compares the last measurement with the median of those before, of which it needs two; under a tenth of difference is
+"steady". What was not measured is None and no part of a trend.
 """
 
 from collections.abc import Iterable, Sequence
@@ -74,13 +75,19 @@ def trend(values: Sequence[float | None]) -> Trend:
     return Trend(Direction.WORSE if change > 0 else Direction.BETTER, change)
 
 
+def ahead(run: Outcome, now_ms: int) -> bool:
+    """Did the run begin more than a day in the future? Clocks of hosts that share the folder differ by less."""
+    return run.started_ms > now_ms + 24 * HOUR_MS
+
+
 def standing(runbook: str, outcomes: Iterable[Outcome], *, every_hours: int | None, now_ms: int) -> Standing:
     """`outcomes` of any runbooks, in any order."""
     mine = sorted((run for run in outcomes if run.runbook == runbook), key=lambda run: (run.started_ms, run.run))
     drills = [run for run in mine if run.counts]
     due = None
     if every_hours is not None:
-        due = drills[-1].started_ms + every_hours * HOUR_MS if drills else 0
+        begun = [run.started_ms for run in drills if not ahead(run, now_ms)]
+        due = begun[-1] + every_hours * HOUR_MS if begun else 0
     return Standing(
         runbook,
         len(mine),

@@ -9,12 +9,13 @@ is said before what runs a runbook is loaded, and before a lab is started.
 from __future__ import annotations
 
 import shlex
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drlib.errors import UsageError
+from drlib.errors import DrlibError, UsageError
 from drlib.outgoing.terminal import can_ask, show
 from drlib.ui.terminal.plain_console import plain_console
 
@@ -174,11 +175,18 @@ def run(
             "Give a running lab: --lab-dir DIR.",
         )
     if runbook is not None and not kept:
-        book, arguments = _asked(runbook, parameter, file)
-        if dry_run:
-            _refuse_analysis(book, runbook, file)
-        folders.refuse_unusable(runs_dir)
-        target = target if lab else _clusters(book, runbook, arguments, target, "run --dry-run" if dry_run else "run")
+        try:
+            book, arguments = _asked(runbook, parameter, file)
+            if dry_run:
+                _refuse_analysis(book, runbook, file)
+            folders.refuse_unusable(runs_dir)
+            target = (
+                target if lab else _clusters(book, runbook, arguments, target, "run --dry-run" if dry_run else "run")
+            )
+        except DrlibError as refused:
+            if not dry_run and not can_ask():
+                _alert(runbook, refused)
+            raise
     from drlib.cli.drill import run as running
     from drlib.runbook import plans as drills
     from drlib.runbook.plans import Granted
@@ -211,6 +219,20 @@ def run(
         return
     wanted = running.Wanted(runs_dir, lab, target, granted, running.LabShape(brokers, secured))
     raise typer.Exit(running.run_runbook(book.file, parameter or [], wanted))
+
+
+def _alert(runbook: Path, refused: DrlibError) -> None:
+    """Send the runbook's alert, if it has one, that a run which no person watches was refused."""
+    from drlib.runbook.file import model
+    from drlib.runbook.file.find import find
+
+    book = None
+    with suppress(DrlibError):  # what is wrong with the runbook itself is `refused`
+        book = model.load(find(runbook))
+    if book is not None and book.alert is not None:
+        from drlib.cli.drill import run as running
+
+        running.alert_refused(book, refused)
 
 
 def _asked(runbook: Path, pairs: list[str] | None, file: Path | None) -> tuple[Runbook, Mapping[str, Value]]:

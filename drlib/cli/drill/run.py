@@ -130,7 +130,7 @@ def run_runbook(path: Path, pairs: list[str], wanted: Wanted, screen: Screen | N
         try:
             result = _in_lab(wanted, runbook, arguments, progress, ready) if wanted.lab else ready(wanted.target)
         except DrlibError as refused:
-            _alert(runbook, refused)
+            alert_refused(runbook, refused)
             raise
     return screen.result(result)
 
@@ -233,7 +233,7 @@ def _introduce(run: Introduction) -> None:
     show("")
 
 
-def _alert(runbook: Runbook, refused: DrlibError) -> None:
+def alert_refused(runbook: Runbook, refused: DrlibError) -> None:
     if runbook.alert is None or (isinstance(refused, UsageError) and can_ask()):  # who types it sees it
         return
     undelivered = alert.send_refused(runbook.alert, runbook.name, refused)

@@ -63,6 +63,7 @@ def runs(
     from drlib.drill.run.stored_run import Evidence
     from drlib.runbook import history
     from drlib.runbook.file import find, model
+    from drlib.runbook.history_rules import ahead
     from drlib.runs.check import Verdict
     from drlib.ui.terminal.plain_console import plain_console
 
@@ -87,7 +88,10 @@ def runs(
             console.print(_plans(plans[-limit:][::-1]), "Run one: drlib run --plan HASH", sep="\n")
         if standings:
             console.print(_stands(standings))
-    ended = {r.outcome.runbook: r.outcome.verdict for r in past if r.stored.evidence is not Evidence.PENDING}
+    in_order = sorted(
+        past, key=lambda run: not ahead(run.outcome, now_ms)
+    )  # the last is the newest whose time is known
+    ended = {r.outcome.runbook: r.outcome.verdict for r in in_order if r.stored.evidence is not Evidence.PENDING}
     missed = [s.runbook for s in standings if s.overdue or ended.get(s.runbook) in (Verdict.FAIL, Verdict.UNKNOWN)]
     if check and not standings:
         raise ReadinessError(

@@ -19,11 +19,13 @@ from drlib.errors import Unreachable
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.reachability import examine
 from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.kafka.share_groups.admin import listed
 from drlib.mirror.monitor.survey import Surveyor
 from drlib.model import TopicPartition
 from drlib.runs.abort import Abort
 
 _LOOK_S: Final = 0.2
+_ASK_S: Final = 10.0
 _NAMED: Final = 5  # partitions, or brokers
 
 
@@ -107,7 +109,7 @@ class TopicExists(ClusterProbe):
 
 
 class GroupActive(ClusterProbe):
-    """The group has members, or its committed positions move."""
+    """The group has members, or its committed positions move; groups of every protocol count."""
 
     name = "group.active"
 
@@ -134,6 +136,10 @@ class GroupActive(ClusterProbe):
         moved = [p for p, offset in now.items() if offset > first.get(p, offset)]
         if moved:
             return Answer(True, f"{group} moved on in {len(moved)} of {len(now)} partitions on {alias}")
+        # share groups, and those of Kafka Streams and Connect
+        other = listed(self.settings, _ASK_S).groups.get(group)
+        if other is not None and other.state.upper() not in ("EMPTY", "DEAD"):
+            return Answer(True, f"{group} has members on {alias}")
         unmoved = f"its {len(now)} positions do not move" if now else "it has no positions"
         return Answer(False, f"{group} has no members on {alias}, and {unmoved}")
 

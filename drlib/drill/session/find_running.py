@@ -92,6 +92,7 @@ def _run(folder: Path, alive: bool) -> Run | None:
     try:
         plan = planning.read(folder)
         lines = journal.read(folder / JOURNAL)
+        notes = notes_of(lines)
     except FileNotFoundError:
         return None  # planned, and not begun
     except DrlibError as error:
@@ -101,7 +102,7 @@ def _run(folder: Path, alive: bool) -> Run | None:
             return None
     if not lines:
         return None
-    upcoming = drill_progress.decide(plan.drill, notes_of(lines))
+    upcoming = drill_progress.decide(plan.drill, notes)
     over = upcoming if isinstance(upcoming, Over) else None
     waits = None
     if over is None and not alive:  # what was granted with the request was noted when it began

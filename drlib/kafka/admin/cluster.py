@@ -302,9 +302,11 @@ class Cluster:
             raise as_drlib_error(error, self.settings, doing) from error
         return _members(described)
 
-    def group_descriptions(self, groups: Collection[str]) -> dict[str, GroupDescription | DrlibError]:
+    def group_descriptions(
+        self, groups: Collection[str], *, surely: bool = False
+    ) -> dict[str, GroupDescription | DrlibError]:
         """State and members of each group, or why they are not known; a group that does not exist is DEAD. Of KIP-1071
-        the state alone."""
+        the state alone; `surely` raises where a broker does not say whether a group is one of those, else it is DEAD."""
         doing = "describing groups"
         if not groups:
             return {}
@@ -323,15 +325,16 @@ class Cluster:
                     described.state.name, _members(described), described.partition_assignor or "", new
                 )
         if absent := {group for group, each in found.items() if each == _ABSENT}:
-            streams = self._streams_states()
+            streams = blocking(self._streams_groups()) if surely else self._streams_states()
             found |= {group: GroupDescription(state) for group, state in streams.items() if group in absent}
         return found
 
-    def group_states(self, groups: Collection[str]) -> dict[str, GroupState | DrlibError]:
-        """The state of each group, classic, of KIP-848 or of KIP-1071; ABSENT for one that does not exist."""
+    def group_states(self, groups: Collection[str], *, surely: bool = False) -> dict[str, GroupState | DrlibError]:
+        """The state of each group, classic, of KIP-848 or of KIP-1071; ABSENT for one that does not exist. `surely` as in
+        `group_descriptions`, for who acts on the absence of members."""
         return {
             group: found if isinstance(found, DrlibError) else _STATES.get(found.state, GroupState.ACTIVE)
-            for group, found in self.group_descriptions(groups).items()
+            for group, found in self.group_descriptions(groups, surely=surely).items()
         }
 
     def log_starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:

@@ -20,6 +20,7 @@ from confluent_kafka import Consumer
 from fix_engine import Engine, alter, create_topic, delete_records, produce, wait_for
 from prometheus_client.parser import text_string_to_metric_families
 from sample_scorecard import finished_run, scorecard
+from testbed_share_groups import in_group, members_gone
 
 from drlib.config.settings import load_mirror_settings
 from drlib.drill.plan.plan import Argument, Call, Mode
@@ -246,6 +247,15 @@ def test_probe_group_active_with_members(flow: DoctoredFlow) -> None:
         consumer.close()
     with flow.at("LEFT") as left:
         left.delete_group(group)
+
+
+def test_probe_group_active_with_members_of_a_share_group(flow: DoctoredFlow) -> None:
+    group = f"shared-{flow.tag}"
+    with in_group(flow.engine.left, group, flow.topic) as consumer:
+        consumer.poll(1)
+        wait_for("it is a member", lambda: not members_gone(flow.engine.left, group), 30)
+        answer = probed(flow, "group.active", cluster=flow.engine.source, group=group, within_seconds=0.5)
+    assert answer.holds, answer
 
 
 def test_doctor_group_reading_unmirrored_topic_is_named(flow: DoctoredFlow) -> None:

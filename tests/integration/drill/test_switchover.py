@@ -16,7 +16,7 @@ from fix_engine import Engine, produce, read_all, wait_for, wait_for_markers
 from repository_root import ROOT
 from testbed_applications import Application, stage
 from testbed_producer_ids import same_next_id
-from testbed_share_groups import begin_at_earliest, consume, in_group
+from testbed_share_groups import begin_at_earliest, consume, in_group, members_gone
 from testbed_switchover import Following, Moving
 
 import drlib
@@ -580,6 +580,11 @@ def test_switchover_share_group_gets_what_it_had_not_acknowledged_and_nothing_el
         "share groups continue where they were": Verdict.PASS,
         "share groups have left": Verdict.CONDITIONS,
     }
+    with in_group(both.engine.left, group, topic) as consumer:
+        consumer.poll(1)  # it joins again
+        wait_for("a member", lambda: not members_gone(both.engine.left, group))
+        assert both.act("groups.left", source=home, target=away, within_s=0.5)["still_in_use"] == group
+    assert both.act("groups.left", source=home, target=away) == {"groups": 1, "still_in_use": ""}
     with in_group(both.engine.right, group, f"{home}.{topic}") as consumer:
         seen = consume(consumer, lambda _: AcknowledgeType.ACCEPT, lambda seen: released <= seen.keys())
     assert seen == dict.fromkeys(released, 1)

@@ -44,6 +44,12 @@ def test_standing_only_runs_with_a_verdict_count_for_the_schedule() -> None:
     assert standing("x", runs, every_hours=10 * 24, now_ms=15 * DAY_MS).overdue
 
 
+def test_standing_run_that_began_in_the_future_does_not_put_off_the_next_one() -> None:
+    found = standing("x", [outcome(1), outcome(900)], every_hours=10 * 24, now_ms=14 * DAY_MS)
+    assert (found.due_ms, found.overdue) == (11 * DAY_MS, True)
+    assert standing("x", [outcome(900)], every_hours=10 * 24, now_ms=14 * DAY_MS).overdue
+
+
 def test_standing_scheduled_runbook_without_runs_is_overdue() -> None:
     assert standing("x", [], every_hours=24, now_ms=1).overdue
     assert standing("x", [], every_hours=24, now_ms=1).due_ms == 0

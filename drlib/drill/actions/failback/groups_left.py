@@ -2,8 +2,10 @@
 
 Rules: an application that follows the pointer leaves by itself; one that is configured by hand has to be stopped, and reads
 there what it will read again at home until then. So it is waited for before the mirror copies to that cluster again. Who has
-not left after `within_s` is named, and holds nothing up: the check is passed with conditions. Where positions were moved with
-a bound, as in flows of MirrorMaker 2, the records that each group reads again are measured here, beside what was predicted.
+not left after `within_s` is named, and holds nothing up: the check is passed with conditions. Where the cluster does not say
+who is there, that is unknown, and holds nothing up either: the applications have moved. Share groups count like others.
+Where positions were moved with a bound, as in flows of MirrorMaker 2, the records that each group reads again are measured
+here, beside what was predicted.
 Not for: whether they read on (`groups.verify`).
 """
 
@@ -14,6 +16,8 @@ from drlib.drill.actions.failback.actions import MoveArguments
 from drlib.drill.actions.groups import decided, read_again
 from drlib.drill.actions.groups.read_again import Compared, score
 from drlib.drill.actions.groups.rules import PositionMove, sum_known
+from drlib.drill.actions.groups.share_groups import move as share_moves
+from drlib.drill.actions.groups.share_groups.rules import ShareMove
 from drlib.drill.step.action import Changes, Evidence, ReadOnlyAction
 from drlib.drill.step.argument_types import Seconds
 from drlib.drill.step.step_output import ScorecardPart
@@ -51,30 +55,41 @@ class GroupsLeft(MoveArguments, ReadOnlyAction):
         moves = decided.read(self.context.run_dir, moving.target)
         if moves is None:
             raise self.nothing_before()
+        shares = share_moves.kept_by_any(self.context.run_dir, moving.target)
         groups = sorted({move.group for move in moves})
+        everyone = sorted({*groups, *(move.group for move in shares)})
         end, said = time.monotonic() + self.within_s, False
         with Cluster(self.settings.clusters[moving.source]) as source:
-            while (busy := _busy(source, groups)) and time.monotonic() < end:
-                if not said:
+            while True:
+                busy, unknown = _busy(source, groups, shares)
+                self.show({"group": g, moving.source: _stand(g, busy, unknown)} for g in everyone)
+                if not (busy or unknown) or time.monotonic() >= end:
+                    break
+                if busy and not said:
                     self._say(busy)
                     said = True
-                self.show(
-                    {"group": group, moving.source: "still in use" if group in busy else "left"} for group in groups
-                )
                 abort.wait(LOOK_S)
-        self.show({"group": group, moving.source: "still in use" if group in busy else "left"} for group in groups)
         again, skipping = self._measured(moves, abort)
-        verdict = Verdict.CONDITIONS if busy or not groups else Verdict.PASS
+        verdict = Verdict.UNKNOWN if unknown else Verdict.CONDITIONS if busy or not everyone else Verdict.PASS
         named = first_few(busy, _SHOWN)
-        gone = f"{len(groups)} groups" if groups else "not checked: no group was moved"
+        gone = f"{len(everyone)} groups" if everyone else "not checked: no group was moved"
         evidence = f"still in use there, and may read records again: {named}" if busy else gone
+        if unknown:
+            evidence = f"not known of {first_few(sorted(unknown), _SHOWN)}: {next(iter(unknown.values()))}" + (
+                f"; {evidence}" if busy else ""
+            )
         check = Check(f"the groups have left {moving.source}", verdict, evidence)
         self.score(ScorecardPart(checks=(check, *skipping), groups=again))
         counted = {
             "read_again": sum_known(group.re_read for group in again),
             "read_again_at_most": sum_known(group.re_read_at_most for group in again),
         }
-        return {"groups": len(groups), "still_in_use": named, **(counted if again else {})}
+        return {
+            "groups": len(everyone),
+            "still_in_use": named,
+            **({"not_known": first_few(sorted(unknown), _SHOWN)} if unknown else {}),
+            **(counted if again else {}),
+        }
 
     def _measured(
         self, moves: Sequence[PositionMove], abort: Abort
@@ -119,12 +134,24 @@ class GroupsLeft(MoveArguments, ReadOnlyAction):
         )
 
 
-def _busy(source: Cluster, groups: Collection[str]) -> list[str]:
-    """The groups that have members. Raises the first group's error."""
-    busy = []
-    for group, state in source.group_states(groups).items():
+def _stand(group: str, busy: Collection[str], unknown: Collection[str]) -> str:
+    return "still in use" if group in busy else "not known" if group in unknown else "left"
+
+
+def _busy(source: Cluster, groups: Collection[str], shares: Sequence[ShareMove]) -> tuple[list[str], dict[str, str]]:
+    """The groups that have members, and why that is not known of others."""
+    busy, unknown = [], {}
+    try:
+        states = source.group_states(groups, surely=True)
+    except DrlibError as error:
+        states = dict.fromkeys(groups, error)
+    for group, state in states.items():
         if isinstance(state, DrlibError):
-            raise state
-        if state not in (GroupState.EMPTY, GroupState.ABSENT):
+            unknown[group] = str(state)
+        elif state not in (GroupState.EMPTY, GroupState.ABSENT):
             busy.append(group)
-    return sorted(busy)
+    try:
+        busy += share_moves.with_members(source.settings, shares) if shares else ()
+    except DrlibError as error:
+        unknown |= {move.group: str(error) for move in shares}
+    return sorted(busy), unknown

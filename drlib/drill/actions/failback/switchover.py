@@ -441,7 +441,7 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
         ends: Mapping[TopicPartition, int],
     ) -> str:
         """Which group does, in words; empty when none does."""
-        states = source.group_states(groups)
+        states = source.group_states(groups, surely=True)
         busy = [g for g in groups if states[g] not in (GroupState.EMPTY, GroupState.ABSENT)]
         if not busy:
             return ""

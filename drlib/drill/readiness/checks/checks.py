@@ -27,6 +27,7 @@ from drlib.drill.readiness.checks.observations import (
     ClusterAnswer,
     ClusterIdentity,
     FlowObservation,
+    PastDrill,
     PastDrills,
     Unanswered,
 )
@@ -150,8 +151,8 @@ def _expires(check: str, observed: FlowObservation, context: CheckContext) -> in
     elif check == "drill-age" and not isinstance(observed.drills, Unanswered):
         due = [
             drill.finished_ms + context.objectives.drill_days * DAY_S * 1000
-            for drill in observed.drills.runs
-            if drill.flow == str(observed.flow) and drill.verdict in PASSING
+            for drill in _of_flow(observed.drills, observed)[0]
+            if drill.verdict in PASSING
         ]
         if due and max(due) > since:
             return max(due)
@@ -218,14 +219,23 @@ def _identities(identities: Iterable[ClusterIdentity]) -> Judgements:
     return rows or passed("; ".join(confirmed))
 
 
+def _of_flow(drills: PastDrills, observed: FlowObservation) -> tuple[list[PastDrill], list[PastDrill]]:
+    """The drills of the flow, and those of them that ended in the future: how old those are is not known."""
+    runs = [drill for drill in drills.runs if drill.flow == str(observed.flow)]
+    latest_ms = observed.at_ms + DAY_S * 1000  # clocks of hosts that share the folder differ
+    return [d for d in runs if d.finished_ms <= latest_ms], [d for d in runs if d.finished_ms > latest_ms]
+
+
 def _drills(drills: PastDrills, observed: FlowObservation, context: CheckContext) -> Judgements:
     fix = f"Rehearse one beside your applications: {shlex.join(['drlib', 'run', 'rehearse-failover', context.file])}"
-    runs = [drill for drill in drills.runs if drill.flow == str(observed.flow)]
+    runs, ahead = _of_flow(drills, observed)
     passing = [drill for drill in runs if drill.verdict in PASSING]
     if not runs:
         broken = (
             f"; {count(len(drills.unverified), 'run')} not verified: drlib runs verify" if drills.unverified else ""
         )
+        if ahead:
+            broken += f"; {ahead[0].run} ended in the future, by a clock that was wrong, and does not count"
         return [(drills.folder, Severity.WARN, f"no drill of {observed.flow} is recorded there{broken}", fix)]
     newest = runs[0]
     if not passing:

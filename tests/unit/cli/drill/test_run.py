@@ -117,3 +117,23 @@ def test_scheduled_run_that_is_refused_is_alerted_and_a_mistyped_one_is_not(
     assert [(each["runbook"], each["exit_code"], each["error"]) for each in sent] == (
         [] if typed else [("rehearse-failover", 2, str(refused.value))]
     )
+
+
+@pytest.mark.parametrize("fault", ["file", "folder"])
+def test_scheduled_command_whose_file_or_folder_of_runs_cannot_be_used_is_alerted(tmp_path: Path, fault: str) -> None:
+    properties, book, runs = tmp_path / "mm2.properties", tmp_path / "rehearse.yaml", tmp_path / "runs"
+    addresses = ("paris.bootstrap.servers = 127.0.0.1:1", "lyon.bootstrap.servers = 127.0.0.1:2")
+    if fault == "folder":
+        properties.write_text("\n".join(("clusters = paris, lyon", *addresses, "paris->lyon.enabled = true")))
+        runs.write_text("no folder")
+    shipped = (ROOT / "runbooks" / "rehearse-failover.yaml").read_text()
+    with http_server() as server:
+        alerted = f"{shipped.replace('../notebooks', str(ROOT / 'notebooks'))}alert: {{url: '{server.url('/hook')}'}}\n"
+        book.write_text(alerted)
+        command = [sys.executable, "-P", "-m", "drlib.cli", "run", str(book), str(properties), "--runs-dir", str(runs)]
+        ended = subprocess.run(
+            command, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, check=False
+        )
+        sent = [json.loads(each.body) for each in server.received]
+    assert ended.returncode == 2, ended.stderr
+    assert [(each["runbook"], each["exit_code"]) for each in sent] == [("rehearse-failover", 2)], ended.stderr

@@ -215,6 +215,12 @@ def test_runs_check_fails_by_the_last_run_that_ended(place: Path) -> None:
     assert drlib_here("runs", "--check") == 0
 
 
+def test_runs_check_fails_by_the_last_run_whatever_one_of_a_wrong_clock_says(place: Path) -> None:
+    ran(place, "29990101T000000Z")
+    ran(place, "20260101T000000Z", verdict=Verdict.UNKNOWN, checks=())
+    assert drlib_here("runs", "--check") == 3
+
+
 def test_runs_folder_named_with_an_impossible_time_is_listed(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ran(place, "20269999T999999Z", card=False)
     assert drlib_here("runs", "--json") == 0

@@ -114,6 +114,13 @@ def test_find_running_edited_journal_is_reported(tmp_path: Path) -> None:
     assert "changed after the fact" in seen.note
 
 
+def test_find_running_journal_of_another_release_is_reported(tmp_path: Path) -> None:
+    run_in(tmp_path / "runs", "20260101T000000Z-d-1", tmp_path, STARTED, ("of-a-later-release", {"step": "one"}))
+    seen = drill_of(running.find(tmp_path / "runs", ClusterTarget(lab_dir=tmp_path)))
+    assert seen is not None
+    assert (seen.word, "of-a-later-release" in seen.note) == ("unknown", True), seen.note
+
+
 def test_find_running_skips_an_unreadable_request(tmp_path: Path) -> None:
     folder = run_in(tmp_path / "runs", "20260101T000000Z-d-1", tmp_path, STARTED)
     (folder / request.REQUEST_FILE).write_text("{")

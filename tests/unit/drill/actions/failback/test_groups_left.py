@@ -11,7 +11,7 @@ from drlib.drill.actions.failback.groups_left import GroupsLeft
 from drlib.drill.actions.groups import decided, read_again
 from drlib.drill.actions.groups.read_again import Compared
 from drlib.drill.actions.groups.rules import PositionMove
-from drlib.drill.plan.plan import Call
+from drlib.drill.plan.plan import Argument, Call
 from drlib.drill.run.registry import make_action
 from drlib.drill.step.context import DrillContext
 from drlib.drill.step.step_output import read_part
@@ -24,13 +24,15 @@ EXACT = PositionMove("billing", AT, 5, AT, 5, TranslationKind.EXACT, 0, 1)
 BOUNDED = PositionMove("billing", AT, 5, AT, 3, TranslationKind.BOUNDED, 40, 1)
 
 
-def step(tmp_path: Path) -> GroupsLeft:
+def step(tmp_path: Path, **arguments: float) -> GroupsLeft:
     path = tmp_path / "mm2.properties"
     path.write_text("clusters = A, B\nA.bootstrap.servers = 127.0.0.1:1\nB.bootstrap.servers = 127.0.0.1:2\n")
     context = DrillContext(
         clusters=load_mirror_settings(path).clusters, flow=Flow("A", "B"), run_dir=tmp_path, properties=path
     )
-    made = make_action(Call("groups.left", ()), context, "left")
+    made = make_action(
+        Call("groups.left", tuple(Argument(key, value) for key, value in arguments.items())), context, "left"
+    )
     assert isinstance(made, GroupsLeft)
     return made
 
@@ -62,3 +64,13 @@ def test_no_group_that_was_moved_is_no_pass(tmp_path: Path) -> None:
     assert left.act((), Abort(tmp_path))["groups"] == 0
     (check,) = read_part(tmp_path, left.step).checks
     assert (check.verdict, check.evidence) == (Verdict.CONDITIONS, "not checked: no group was moved")
+
+
+def test_cluster_that_does_not_say_who_is_there_is_unknown_and_ends_no_run(tmp_path: Path) -> None:
+    decided.write(tmp_path, "A", [EXACT])
+    left = step(tmp_path, within_s=0.1)
+    found = left.act((), Abort(tmp_path))
+    assert (found["groups"], found["still_in_use"], found["not_known"]) == (1, "", "billing")
+    (check,) = read_part(tmp_path, left.step).checks
+    assert check.verdict is Verdict.UNKNOWN
+    assert check.evidence.startswith("not known of billing: ")

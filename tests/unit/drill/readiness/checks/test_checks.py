@@ -313,6 +313,8 @@ CASES = [
     ("drill-age", {"drills": PastDrills("runs", (drill("pass", 30),))}, "ok", "30 d ago, one is due every 30 d", ""),
     ("drill-age", {"drills": PastDrills("runs", (drill("pass", 30.001),))}, "warn", "one is due every 30 d", "drlib"),
     ("drill-age", {"drills": PastDrills("runs", (drill("pass", -1),))}, "ok", "was 0.0 s ago", ""),  # by another clock
+    ("drill-age", {"drills": PastDrills("runs", (drill("pass", -40),))}, "warn", "ended in the future", "drlib"),
+    ("drill-age", {"drills": PastDrills("runs", (drill("pass", -40), drill("pass", 31)))}, "warn", "31 d ago", "drlib"),
     ("drill-age", {"drills": PastDrills("runs", (drill("pass", 31),))}, "warn", "31 d ago, one is due every 30 d", "drlib"),
     ("drill-age", {"drills": PastDrills("runs", (rehearsal(3),))}, "ok", "(pass, a rehearsal) of 2", ""),
     ("drill-age", {"drills": PastDrills("runs", (drill("pass", 3),))}, "ok", "(pass) of 2", ""),
