@@ -69,6 +69,7 @@ def test_page_of_many_groups_counts_the_rest() -> None:
     text = page(facts_of(paris_and_lyon(*(group(f"g{n:03}") for n in range(100)))))
     assert text.count("\n| ") < 60
     assert "and 60 more, in `failover.yaml`" in text
+    assert "more, in" not in page(facts_of(paris_and_lyon(*(group(f"g{n:03}") for n in range(40)))))
     assert len(text.splitlines()) < 150
 
 
