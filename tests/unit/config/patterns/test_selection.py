@@ -8,12 +8,12 @@ import time
 from collections.abc import Iterator
 
 import pytest
+import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from repository_root import TESTS
 
 from drlib.config.flow_settings import GROUPS_EXCLUDE_DEFAULT, TOPICS_EXCLUDE_DEFAULT
-import regex
 from drlib.config.patterns import java_regex, selection
 from drlib.config.patterns.java_regex import DEEPEST, compile_java
 from drlib.config.patterns.selection import (
