@@ -11,7 +11,6 @@ from drlib.drill.plan.lease_record import LeaseRecord
 from drlib.drill.plan.states import DrillState
 from drlib.drill.writers import rules
 from drlib.drill.writers.rules import (
-    NO_PRODUCER,
     Count,
     Counted,
     Standby,
@@ -29,6 +28,7 @@ from drlib.drill.writers.rules import (
     written,
 )
 from drlib.kafka.net.requests import ProducerState
+from drlib.kafka.protocol.batch import NO_PRODUCER
 from drlib.mirror.journal.entries import SourceLoss, SourceTruncated, Thinned
 from drlib.mirror.source_producers.leaders import Known
 from drlib.model import Flow, Segment, TopicPartition
