@@ -12,6 +12,7 @@ LEFT_KILLED = InjectedCause("broker-killed", "LEFT")
 def test_causes_table_has_causes_repairable_by_known_moves() -> None:
     assert [cause.name for cause in CAUSES.values() if cause.level == 6] == [c.name for c in POSTMORTEMS.values()]
     assert len(CAUSES) == 12 + len(POSTMORTEMS)
+    assert [*POSTMORTEMS] == [*range(13, 21)]  # the seeds that docs/trainer.md names
     for cause in CAUSES.values():
         assert cause.level in (1, 2, 3, 6)
         for where in cause.wheres:
@@ -31,3 +32,4 @@ def test_by_urgency_puts_retention_first_then_sites_then_others() -> None:
     right = InjectedCause("broker-killed", "RIGHT")
     assert by_urgency([sync, LEFT_KILLED, right]) == (LEFT_KILLED, right, sync)
     assert by_urgency([right, slow]) == (slow, right)
+    assert slow.definition.diagnose_s < right.definition.diagnose_s
