@@ -81,6 +81,12 @@ def test_page_of_two_flows_has_both_and_says_how_files_are_named() -> None:
     assert "their names end with the flow's clusters" in text
 
 
+def test_row_of_an_application_has_its_cells_whatever_is_in_them() -> None:
+    seen = group("a|g", clients=("a|b",), topics=("a|t",))
+    row = next(line for line in page(facts_of(paris_and_lyon(seen))).splitlines() if line.startswith("| 1 |"))
+    assert row.startswith(r"| 1 | `a\|g` | `a\|b` | `a\|t` | ")
+
+
 @pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
 def test_page_of_hostile_names_has_the_elements_of_any_other_and_shows_each(name: str) -> None:
     plain, hostile = (

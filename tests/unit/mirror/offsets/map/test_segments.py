@@ -129,3 +129,21 @@ def test_other_side_of_the_next_record_is_at_most_the_beginning_of_its_part_wher
     segments.thin(Thinned(SourcePartition(UUID(int=1), 0), 37, 31, 30, (Segment(5, 1, 20), Segment(27, 21, 10))))
     segments.append(50, 40, 5)
     assert (segments.target_at(offset), segments.source_at(offset)) == (target, source)
+
+
+@pytest.mark.parametrize(
+    ("offset", "written"),
+    [
+        (0, (1, 21)),
+        (10, (10, 21)),
+        (21, (40, 45)),  # of the second part it is not known which offsets hold the eight records
+        (31, (40, 45)),
+        (44, (44, 45)),
+        (45, None),
+    ],
+)
+def test_written_from_is_known_of_thinned_parts_without_gaps(offset: int, written: tuple[int, int] | None) -> None:
+    segments = SegmentList()
+    segments.thin(Thinned(SourcePartition(UUID(int=1), 0), 37, 31, 28, (Segment(5, 1, 20), Segment(27, 21, 8))))
+    segments.append(50, 40, 5)
+    assert segments.written_from(offset) == written
