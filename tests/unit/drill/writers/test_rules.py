@@ -175,6 +175,8 @@ def test_writers_have_partitions_epoch_time_name_and_records() -> None:
 def test_writer_without_an_id_is_known_by_its_records_alone() -> None:
     counted = {ORDERS: Counted({NO_PRODUCER: Count(3, 99)})}
     assert writers([], counted, (), 50) == (Writer("orders", NO_PRODUCER, -1, (0,), 3, 99),)
+    without_time = writers([], {ORDERS: Counted({NO_PRODUCER: Count(3)})}, (), 50)
+    assert without_time == (Writer("orders", NO_PRODUCER, -1, (0,), 3, -1),)
 
 
 @pytest.mark.parametrize(("last_ms", "found"), [(49, False), (50, True), (-1, True)])

@@ -87,6 +87,11 @@ def test_row_of_an_application_has_its_cells_whatever_is_in_them() -> None:
     assert row.startswith(r"| 1 | `a\|g` | `a\|b` | `a\|t` | ")
 
 
+@pytest.mark.parametrize(("members", "said"), [(0, "no member"), (None, "not known"), (1, "not known")])
+def test_row_of_an_application_without_client_ids_says_why(members: int | None, said: str) -> None:
+    assert f"| 1 | `g` | {said} | " in page(facts_of(paris_and_lyon(replace(group("g"), members=members))))
+
+
 @pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
 def test_page_of_hostile_names_has_the_elements_of_any_other_and_shows_each(name: str) -> None:
     plain, hostile = (
