@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 
 from two_way_model import CLAIMS_AT_REST, Accepted, Batch, Cluster, Journal, Refused, Running, Shared
 
-from drlib.mirror.engine.reverse.rules import NO_PRODUCER, Known, Origin
+from drlib.kafka.protocol.batch import NO_PRODUCER
+from drlib.mirror.engine.reverse.rules import Known, Origin
 from drlib.mirror.journal.entries import Claim, ClaimId
 
 Lane = tuple[int, int]

@@ -13,8 +13,8 @@ import random
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-from drlib.kafka.protocol.batch import BatchHeader
-from drlib.mirror.engine.reverse.rules import NO_PRODUCER, Known, Origin, newest_epochs
+from drlib.kafka.protocol.batch import NO_PRODUCER, BatchHeader
+from drlib.mirror.engine.reverse.rules import Known, Origin, newest_epochs
 from drlib.mirror.journal.entries import Claim, ClaimId
 
 CLAIMS_AT_REST = 12  # of a flow that has nothing to do, before it counts as waiting for good

@@ -180,10 +180,9 @@ def read_copies(
     *,
     application: str = EVERYONE,
     topic: str = TOPIC,
-    timeout_s: float = READ_S,
 ) -> PointerCopies:
     """Read every copy; `file` counts as the pointer that `application` follows. Raises `Unreachable` when nothing was read."""
-    found, errors = ask_each(clusters, lambda cluster: read_topic(cluster, topic, timeout_s))
+    found, errors = ask_each(clusters, lambda cluster: read_topic(cluster, topic, READ_S))
     answers = {alias: _copies(held) for alias, held in found.items()}
     past = {alias: held.history for alias, held in found.items()}
     silent = {alias: f"{error.what}: {error.why}" for alias, error in errors.items()}

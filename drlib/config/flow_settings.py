@@ -215,9 +215,10 @@ class FlowSettings:
     refresh_topics: bool = _flag("refresh.topics.enabled", True, "whether to detect new topics and partitions")
     refresh_topics_s: int = _every("refresh.topics.interval.seconds", 600,
         "seconds between two checks for new topics and partitions")
-    refresh_groups: bool = _flag("refresh.groups.enabled", True, "whether to detect new groups")
+    refresh_groups: bool = _flag("refresh.groups.enabled", True,
+        "MirrorMaker 2: whether to detect new groups; drlib always does")
     refresh_groups_s: int = _every("refresh.groups.interval.seconds", 600,
-        "seconds between two checks for new groups; commits are followed continuously")
+        "MirrorMaker 2: seconds between two checks for new groups; drlib follows commits continuously")
     emit_checkpoints: bool = _flag("emit.checkpoints.enabled", True,
         "whether translated positions are written as MirrorMaker 2 checkpoints")
     emit_checkpoints_s: int = _every("emit.checkpoints.interval.seconds", 60,

@@ -67,13 +67,13 @@ async def locate(client: ClusterClient, partition: TopicPartition) -> tuple[uuid
     return ids[partition.topic], leaders[partition]
 
 
-async def until_listed(client: ClusterClient, wanted: Mapping[str, int], *, deadline_s: float = DEADLINE_S) -> set[str]:
+async def until_listed(client: ClusterClient, wanted: Mapping[str, int]) -> set[str]:
     """Wait until topics that were just created (name -> partitions) have all their leaders; returns those that have not.
 
     A controller answers before all brokers know a new topic; until then they report it as unknown.
     """
     remaining = dict(wanted)
-    deadline = time.monotonic() + deadline_s
+    deadline = time.monotonic() + DEADLINE_S
     while remaining:
         metadata = await client.metadata(sorted(remaining))
         for name, topic in metadata.topics.items():

@@ -133,6 +133,7 @@ def test_integer_that_is_not_plain_or_not_in_range_is_refused(text: str | bytes)
 
 def test_integer_or_default_where_it_is_none() -> None:
     assert [integer_or(7, text, 1, 10) for text in ("5", b"5", "", "0", "11", "²", "9" * 5000)] == [5, 5, 7, 7, 7, 7, 7]
+    assert [integer_or(7, text) for text in ("0", str((1 << 63) - 1), "-1", str(1 << 63))] == [0, (1 << 63) - 1, 7, 7]
 
 
 @pytest.mark.parametrize(

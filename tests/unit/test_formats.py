@@ -26,6 +26,23 @@ def test_seconds_as_text(value: float | None, text: str) -> None:
     assert formats.seconds(value) == text
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "unknown"),
+        (True, "yes"),
+        (False, "no"),
+        (12345, "12,345"),
+        (1234.5, "1,234.5"),
+        (2.0, "2"),
+        (0.12345, "0.123"),
+        ("1000", "1000"),
+    ],
+)
+def test_cell_has_separated_thousands_and_three_decimals_at_most(value: object, text: str) -> None:
+    assert formats.cell(value) == text
+
+
 def test_times_are_utc_and_zero_is_unknown() -> None:
     assert formats.moment(sample.START + 7) == "2026-11-21 10:00:00.007 UTC"
     assert formats.moment(0) == "unknown"

@@ -34,6 +34,7 @@ REMOVAL_S: Final = 5.0  # a member that was removed is out of the group
 STOPPED_S: Final = 4.0  # a removed holder knows by its heartbeat (1 s), and what it does is stopped (2 s)
 RUNNING: Final = ".lock"  # in a run's folder, held by the process that runs its plan
 _COORDINATOR_S: Final = 15.0
+_ANSWER_S: Final = 5.0  # of a coordinator that removes members
 _POLL_S: Final = 0.05
 
 
@@ -152,7 +153,7 @@ def _until_stopped(flow: Flow, record: LeaseRecord) -> None:
         raise LeaseHeld(f"{flow} is held", why, f"End it: kill -9 {pid}. Then run this again.")
 
 
-def remove_members(cluster: ClusterSettings, group: str, member_ids: Sequence[str], *, timeout_s: float = 5.0) -> None:
+def remove_members(cluster: ClusterSettings, group: str, member_ids: Sequence[str]) -> None:
     """Remove `member_ids` from the classic group `group`, as Kafka's admin client does (KIP-571). Raises `Unreachable`,
     `BrokerError`.
 
@@ -161,8 +162,8 @@ def remove_members(cluster: ClusterSettings, group: str, member_ids: Sequence[st
     """
 
     async def remove() -> None:
-        async with wire_client(cluster, client_id="drlib-group-members", timeout_s=timeout_s) as client:
-            node = await client.coordinator(group, "group", deadline_s=timeout_s)
+        async with wire_client(cluster, client_id="drlib-group-members", timeout_s=_ANSWER_S) as client:
+            node = await client.coordinator(group, "group", deadline_s=_ANSWER_S)
             connection = await client.connection(node, "group")
             for member_id in member_ids:
                 try:

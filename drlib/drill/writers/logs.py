@@ -14,9 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from drlib.drill.writers.rules import MOST_PARTS, NO_PRODUCER, Count, Counted
+from drlib.drill.writers.rules import MOST_PARTS, Count, Counted
 from drlib.errors import DrlibError
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata
+from drlib.kafka.protocol.batch import NO_PRODUCER
 from drlib.kafka.protocol.error_codes import OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, BrokerError, raise_for
 from drlib.mirror.engine.reverse.rules import newest_epochs
 from drlib.mirror.offsets.map.journal_log import read_journal

@@ -25,6 +25,7 @@ from drlib.client.history.entries import Past
 from drlib.client.pointer import Pointer
 from drlib.drill.plan.lease_record import LeaseRecord
 from drlib.drill.plan.states import target_serves
+from drlib.kafka.protocol.batch import NO_PRODUCER
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.mirror.offsets.translation.shared_logs import in_doubt
 from drlib.mirror.offsets.translation.shared_position import may_be_own
@@ -33,7 +34,6 @@ from drlib.model import Flow, TopicPartition
 
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
-NO_PRODUCER: Final = -1
 MOST_PARTS: Final = 1_000  # of one log
 
 Parts = tuple[tuple[int, int], ...]

@@ -33,6 +33,7 @@ TRANSACTIONAL_MASK: Final = 0x10
 CONTROL_MASK: Final = 0x20
 
 NO_LEADER_EPOCH: Final = -1
+NO_PRODUCER: Final = -1  # the producer ID of a batch that was written without one
 NO_TIMESTAMP: Final = -1
 
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")

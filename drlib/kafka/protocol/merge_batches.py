@@ -31,6 +31,7 @@ from drlib.kafka.protocol.batch import (
     HEADER_SIZE,
     LOG_APPEND_TIME_MASK,
     LOG_OVERHEAD,
+    NO_PRODUCER,
     BatchHeader,
     CorruptBatch,
     OutgoingBatch,
@@ -48,7 +49,6 @@ _TABLE: Final = 8192  # precomputed encodings of one or two bytes
 _RECORDS_AT: Final = HEADER_SIZE - CRC_FROM  # within the bytes that the checksum covers
 _HEADER: Final = struct.Struct(">qiibIhiqqq6xi")  # without the producer's epoch and sequence
 _FORMAT: Final = 2
-_NO_PRODUCER: Final = -1
 _MOST_BODY: Final = (_TABLE - GROWTH) * 2  # a larger record might outgrow the table
 _MOST_GROWTH: Final = LOG_OVERHEAD - HEADER_SIZE + GROWTH  # of the result, beyond a batch's length
 _SMALLEST: Final = HEADER_SIZE - LOG_OVERHEAD + 7  # the length of a batch of one empty record
@@ -196,7 +196,7 @@ def merge_single_records(
     unpack, checksum, small = _HEADER.unpack_from, google_crc32c.value, _SMALL
     parts: list[bytes] = []
     writers: dict[int, int] = {}  # by producer ID: at which byte its newest batch begins
-    last, last_at = _NO_PRODUCER, at
+    last, last_at = NO_PRODUCER, at
     count, size, limit = 0, HEADER_SIZE, len(records)
     epoch = newest = base_timestamp = 0
     while at + HEADER_SIZE <= limit and count < _TABLE:
@@ -260,7 +260,7 @@ def merge_single_records(
         base_sequence=base_sequence,
     )
     writers[last] = last_at
-    writers.pop(_NO_PRODUCER, None)
+    writers.pop(NO_PRODUCER, None)
     return SingleRecords(batch, count, newest, at, [header_at(records, each) for each in writers.values()])
 
 

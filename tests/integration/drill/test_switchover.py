@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import AcknowledgeType, Consumer, Producer
@@ -22,9 +21,9 @@ from testbed_switchover import Following, Moving
 import drlib
 from drlib.client import pointer_file
 from drlib.config.settings import load_mirror_settings
+from drlib.drill.actions.applications.pointer_places import PointerPlaces
 from drlib.drill.actions.applications.producer_ids import refuse_collisions
 from drlib.drill.actions.clients.throttle_rules import EVERY_USER
-from drlib.drill.actions.failback.switchover import MoveApplications
 from drlib.drill.actions.groups import commit as group_writing
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import step_output as details
@@ -197,14 +196,13 @@ def test_switchover_group_reading_until_the_hold_continues_there(both: Both, mon
 
     stand(still, 20)
     stand(reads, 20)
-    write = MoveApplications._write
+    hold = PointerPlaces.hold
 
-    def late(self: MoveApplications, **given: Any) -> None:
-        if given["hold"]:
-            stand(reads, 33)
-        write(self, **given)
+    def late(self: PointerPlaces, limit_s: float) -> None:
+        stand(reads, 33)
+        hold(self, limit_s)
 
-    monkeypatch.setattr(MoveApplications, "_write", late)
+    monkeypatch.setattr(PointerPlaces, "hold", late)
     there = both.there()
     assert (both.active, there["exact_positions"]) == (away, there["positions"])
     with Cluster(both.place.cluster(away)) as gone_to, Cluster(both.place.cluster(home)) as left:

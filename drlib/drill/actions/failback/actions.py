@@ -86,12 +86,11 @@ class VerifyWorkers(MoveArguments, ReadOnlyAction):
                 self._refuse_left_out(settings, moving, source, topics)
         with Cluster(settings.clusters[moving.target]) as target:
             members = self._members(moving, target, abort)
-        if not members:
-            mirror_maker = self._mirror_maker(settings, moving)
-            refuse_unexplained(settings, moving, topics)
-            return {"mirror_maker_2": mirror_maker, "topics": len(topics), "flow": str(moving)}
+        found: Evidence = (
+            {"workers": len(members)} if members else {"mirror_maker_2": self._mirror_maker(settings, moving)}
+        )
         refuse_unexplained(settings, moving, topics)
-        return {"workers": len(members), "topics": len(topics), "flow": str(moving)}
+        return {**found, "topics": len(topics), "flow": str(moving)}
 
     def _mirror_maker(self, settings: MirrorSettings, moving: Flow) -> str:
         """How MirrorMaker 2 mirrors the flow, in words. Raises `UsageError` where it does not, or does not run."""

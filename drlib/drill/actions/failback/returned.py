@@ -58,11 +58,11 @@ class SourceReturned(ReadOnlyTargetAction):
         }
 
 
-def observe_source(settings: MirrorSettings, flow: Flow, answer_s: float = ANSWER_S) -> SeenSource:
+def observe_source(settings: MirrorSettings, flow: Flow) -> SeenSource:
     """What answers in the source's place. Blocks; raises what the target raises."""
     source = settings.clusters[flow.source]
     chosen = settings.flow(flow.source, flow.target)
-    found = examine([source], {flow.source: chosen.mirrors_topic}, answer_s)[flow.source]
+    found = examine([source], {flow.source: chosen.mirrors_topic}, ANSWER_S)[flow.source]
     if isinstance(found, Unreachable):
         return SeenSource(flow, side_of(flow.source, found, ()))
     mirrored = [name for name in found.metadata.topics if chosen.mirrors_topic(name)]

@@ -229,7 +229,7 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
             before = self._pointers()
             began, began_ms = time.monotonic(), clock.now_ms()
             try:
-                self._write(hold=True, limit_s=limit_s)
+                self.pointers.hold(limit_s)
                 while True:
                     still = self._stand_still(
                         settings, source_admin, every, quiet, growth, positions.mirrors, groups, began, abort
@@ -262,7 +262,7 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
                     if not growth.written(still.ends, source_admin.log_ends(quiet)):
                         break
             except BaseException:
-                self._write(hold=False)
+                self.pointers.release()
                 with contextlib.suppress(DrlibError):  # an undo says what is not back
                     self.fences.put_back()
                 raise
@@ -306,7 +306,7 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
         they have moved."""
         now = self._pointers()
         if any(pointer.hold and pointer.active != self.flow.target for pointer in now):
-            self._write(hold=False)
+            self.pointers.release()
         moved = [pointer for pointer in now if pointer.active == self.flow.target]
         if not moved:
             self.fences.put_back()
@@ -332,13 +332,6 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
     def _pointers(self) -> tuple[Pointer, ...]:
         """Raises `UsageError` where there is none, so that no application would be held."""
         return self.pointers.read(self.name)
-
-    def _write(self, *, hold: bool, limit_s: float = 0.0) -> None:
-        """The applications that have not moved are held, or continue where they are."""
-        if hold:
-            self.pointers.hold(limit_s)
-        else:
-            self.pointers.release()
 
     def _positions(
         self, settings: MirrorSettings, groups: Sequence[str]

@@ -41,6 +41,7 @@ from drlib.runs.journal import Scalar
 from drlib.runs.scorecard import Mark
 
 BROKERS_S: Final = 3.0  # for a sign of life of each broker of a cluster that answers
+_WATCH_S: Final = 1.0  # in which logs that are written to grow
 
 
 class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
@@ -223,11 +224,7 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
         return rows
 
     def _both_written(
-        self,
-        answers: Mapping[str, ClusterService | Unreachable],
-        abort: Abort,
-        timeout_s: float,
-        watch_s: float = 1.0,
+        self, answers: Mapping[str, ClusterService | Unreachable], abort: Abort, timeout_s: float
     ) -> tuple[str, ...]:
         """Topics of the flow whose logs grow on the source and, as local ones of the same name, on the target as well.
 
@@ -258,7 +255,7 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
                 for side, meta in ((source, on_source), (target, on_target))
             ]
             first = [side.log_ends(partitions) for side, partitions in sides]
-            abort.wait(watch_s)
+            abort.wait(_WATCH_S)
             later = [side.log_ends(partitions) for side, partitions in sides]
         grown = [
             {p.topic for p, end in after.items() if end > before[p]} for before, after in zip(first, later, strict=True)

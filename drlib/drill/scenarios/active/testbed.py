@@ -122,10 +122,10 @@ class ActiveTestbed:
         with Cluster(self.lab.clusters[cluster].settings(), timeout_s=2.0) as handle:
             return tuple(sorted(name for name in handle.topics() if self.matches(name)))
 
-    def read_at_all(self, cluster: str, group: str = READERS) -> set[str]:
-        """The topics of which `group` has processed something on `cluster`. Raises `Unreachable`."""
+    def read_at_all(self, cluster: str) -> set[str]:
+        """The topics of which the readers have processed something on `cluster`. Raises `Unreachable`."""
         with Cluster(self.lab.clusters[cluster].settings(), timeout_s=2.0) as handle:
-            return {partition.topic for partition, at in handle.group_offsets(group).items() if at.offset > 0}
+            return {partition.topic for partition, at in handle.group_offsets(READERS).items() if at.offset > 0}
 
     def ends(self, cluster: str) -> dict[TopicPartition, int]:
         """The log end offsets of the topic and every copy of it on `cluster`. Raises `Unreachable`."""

@@ -29,14 +29,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
 
-from drlib.kafka.protocol.batch import BatchHeader
+from drlib.kafka.protocol.batch import NO_PRODUCER, BatchHeader
 from drlib.mirror.journal.entries import Claim, Entry, Folded, Placement
 from drlib.mirror.offsets.map.taken_part import within
-
-NO_PRODUCER: Final = -1
-"""The producer ID of a batch that was written without one."""
 
 
 class Origin(Enum):

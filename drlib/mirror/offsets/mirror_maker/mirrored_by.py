@@ -1,6 +1,6 @@
 """Whether MirrorMaker 2 mirrors a flow, by what it leaves on the clusters, and whether it runs. Pure.
 
-Rules: a claim in the flow's journal, or a worker, means that drlib mirrors it. drlib writes MirrorMaker 2's records too, so
+Rules: for flows without a claim in their journal, which drlib does not mirror. drlib writes MirrorMaker 2's records too, so
 only those count that are not drlib's: offsets that Connect committed, and checkpoints without drlib's headers. Offset syncs
 and heartbeats count where there is no checkpoint of drlib and the mirrors have records. A topic of those that may not be read
 counts by its name.
@@ -30,8 +30,6 @@ class Traces:
     `own`: of drlib; `synced`: partitions with offset syncs; `heartbeats`: of the flow; `mirrors`: mirror topics with records;
     `refused`: topics of offsets or checkpoints that may not be read."""
 
-    workers: int = 0
-    claims: int = 0
     copied: int = 0
     checkpoints: int = 0
     own: int = 0
@@ -43,8 +41,6 @@ class Traces:
 
 def evidence(traces: Traces) -> tuple[str, ...]:
     """What says that MirrorMaker 2 mirrors the flow; empty: it does not."""
-    if traces.workers or traces.claims:
-        return ()
     found = [
         f"{what} ({number:,})"
         for number, what in (

@@ -87,15 +87,11 @@ class _Read:
             self.refused.append(topic)
 
 
-async def read_mm2_flow(
-    flow: FlowSettings, target: ClusterClient, source: SourceSide, *, workers: int = 0, claims: int = 0
-) -> Mm2Flow | None:
-    """The flow as MirrorMaker 2 leaves it; None where it does not mirror it. `workers` and `claims`: of drlib.
+async def read_mm2_flow(flow: FlowSettings, target: ClusterClient, source: SourceSide) -> Mm2Flow | None:
+    """The flow as MirrorMaker 2 leaves it; None where it does not mirror it. For flows that drlib does not mirror.
 
     Raises what the target answers, and TimeoutError of the caller's deadline.
     """
-    if workers or claims:
-        return None
     policy, alias = flow.policy, flow.flow.source
     metadata = await target.metadata(None)
     own = {

@@ -104,7 +104,6 @@ def find_unreplicated(
     topics: Collection[str] | None = None,
     *,
     wait: Callable[[float], None] = time.sleep,
-    open_transactions_s: float = OPEN_TRANSACTIONS_S,
 ) -> UnreplicatedRecords:
     """Find the unreplicated records of `topics`, or of every topic the flow mirrors.
 
@@ -121,7 +120,7 @@ def find_unreplicated(
         descriptions = _mirrored(source, flow_settings, topics)
         every = [TopicPartition(t.name, n) for t in descriptions.values() for n in range(t.partitions)]
         starts = source.log_starts(every)
-        ends = _settled_ends(source, every, wait, open_transactions_s)
+        ends = _settled_ends(source, every, wait)
         wanted: dict[TopicPartition, tuple[Stretch, ...]] = {}
         known = {p: offsets for p in every if (offsets := _map(maps, descriptions, p)) is not None}
         same = _same_records(source, target, maps, descriptions, known)
@@ -239,10 +238,10 @@ def _map(maps: Maps, descriptions: Mapping[str, TopicDescription], partition: To
 
 
 def _settled_ends(
-    source: Cluster, partitions: Collection[TopicPartition], wait: Callable[[float], None], within_s: float
+    source: Cluster, partitions: Collection[TopicPartition], wait: Callable[[float], None]
 ) -> dict[TopicPartition, int]:
     """The log ends, as soon as no open transaction hides records before them."""
-    deadline = time.monotonic() + within_s
+    deadline = time.monotonic() + OPEN_TRANSACTIONS_S
     while True:
         ends = source.log_ends(partitions)
         stable = source.log_ends(partitions, Isolation.READ_COMMITTED)
@@ -252,7 +251,8 @@ def _settled_ends(
         if time.monotonic() > deadline:
             raise Unreachable(
                 f"transactions are open in {hidden[0]} on {source.settings.alias}",
-                f"in {len(hidden)} partitions they have been open for {within_s:g} s: unknown which records are committed",
+                f"in {len(hidden)} partitions they have been open for {OPEN_TRANSACTIONS_S:g} s: unknown which records are "
+                "committed",
                 "Stop the producers; their open transactions end by transaction.timeout.ms. Then try again.",
             )
         wait(_POLL_S)

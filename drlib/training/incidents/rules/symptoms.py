@@ -183,7 +183,7 @@ def log_shrank(baseline: TopicObservation, now: TopicObservation) -> bool:
 
 def records_skipped(baseline: GroupObservation, now: GroupObservation) -> int:
     """How many records a group has skipped since the baseline; 0 if unknown."""
-    return (now.skipped or 0) - (baseline.skipped or 0)
+    return 0 if now.skipped is None else now.skipped - (baseline.skipped or 0)
 
 
 def records_expire(baseline: TopicObservation, now: TopicObservation) -> bool:

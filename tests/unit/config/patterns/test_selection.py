@@ -5,15 +5,17 @@ import re
 import string
 import sys
 import time
+from collections.abc import Iterator
 
 import pytest
+import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from repository_root import TESTS
 
 from drlib.config.flow_settings import GROUPS_EXCLUDE_DEFAULT, TOPICS_EXCLUDE_DEFAULT
-from drlib.config.patterns import selection
-from drlib.config.patterns.java_regex import DEEPEST
+from drlib.config.patterns import java_regex, selection
+from drlib.config.patterns.java_regex import DEEPEST, compile_java
 from drlib.config.patterns.selection import (
     LEAST_LIMIT_S,
     LONGEST,
@@ -186,6 +188,26 @@ def test_validate_many_categories_are_refused_before_they_are_compiled(pattern: 
     validate((r"\p{L}+" * 10,))
 
 
+def test_compile_categories_are_refused_beyond_their_letters_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_read(pattern: str, most: int) -> bool:
+        monkeypatch.setattr(java_regex, "MOST_RANGES", most)
+        try:
+            return bool(compile_java(pattern))
+        except UsageError:
+            return False
+
+    letters = next(most for most in range(1000) if is_read(r"\p{Zs}", most))
+    assert is_read(r"\p{Zs}\p{Zs}", 2 * letters)
+    assert not is_read(r"\p{Zs}\p{Zs}", 2 * letters - 1)
+
+
+def test_validate_list_of_the_most_letters_is_read_and_a_longer_one_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "LONGEST_LIST", 10)
+    validate(("orders", "bill"))
+    with pytest.raises(UsageError, match="it has 11 letters, and drlib reads up to 10"):
+        validate(("orders", "bills"))
+
+
 def test_validate_any_text_is_read_or_refused_never_another_error() -> None:
     pieces = [
         "(",
@@ -219,6 +241,22 @@ def test_validate_any_text_is_read_or_refused_never_another_error() -> None:
         assert time.process_time() - began < 60
 
     check()
+
+
+@pytest.mark.parametrize(("hard", "tried"), [("a+", MOST_PROBES), ("(a|aa)+b", MOST_SLOW_PROBES)])
+def test_validate_tries_only_so_many_hard_names_and_fewer_slow_ones(
+    hard: str, tried: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[str] = []
+
+    def hard_names(_: tuple[str, ...]) -> Iterator[tuple[regex.Pattern[str], str]]:
+        for number in range(2 * MOST_PROBES):
+            yield regex.compile(hard), "a" * 60
+            taken.append(str(number))  # it was tried: the next one is asked for
+
+    monkeypatch.setattr(selection, "_hard_names", hard_names)
+    validate((f"quick{tried}",))
+    assert len(taken) == tried
 
 
 def test_validate_list_of_slow_patterns_ends_in_bounded_time() -> None:

@@ -11,7 +11,6 @@ from drlib.drill.plan.lease_record import LeaseRecord
 from drlib.drill.plan.states import DrillState
 from drlib.drill.writers import rules
 from drlib.drill.writers.rules import (
-    NO_PRODUCER,
     Count,
     Counted,
     Standby,
@@ -29,6 +28,7 @@ from drlib.drill.writers.rules import (
     written,
 )
 from drlib.kafka.net.requests import ProducerState
+from drlib.kafka.protocol.batch import NO_PRODUCER
 from drlib.mirror.journal.entries import SourceLoss, SourceTruncated, Thinned
 from drlib.mirror.source_producers.leaders import Known
 from drlib.model import Flow, Segment, TopicPartition
@@ -175,6 +175,8 @@ def test_writers_have_partitions_epoch_time_name_and_records() -> None:
 def test_writer_without_an_id_is_known_by_its_records_alone() -> None:
     counted = {ORDERS: Counted({NO_PRODUCER: Count(3, 99)})}
     assert writers([], counted, (), 50) == (Writer("orders", NO_PRODUCER, -1, (0,), 3, 99),)
+    without_time = writers([], {ORDERS: Counted({NO_PRODUCER: Count(3)})}, (), 50)
+    assert without_time == (Writer("orders", NO_PRODUCER, -1, (0,), 3, -1),)
 
 
 @pytest.mark.parametrize(("last_ms", "found"), [(49, False), (50, True), (-1, True)])

@@ -179,6 +179,13 @@ def test_fetch_encode_matches_kafka_python(
     assert read.encode() == ours
 
 
+def test_fetch_asks_for_no_check_of_epochs_unless_they_are_given() -> None:
+    asked = FetchPartition("seven", IDS["seven"], 3, 100, 1000)
+    ours = fetching.encode(13, [asked], max_wait_ms=0, min_bytes=0, max_bytes=1000, read_committed=True)
+    read = FetchRequest[13].decode(ours).topics[0].partitions[0]
+    assert (read.last_fetched_epoch, read.current_leader_epoch) == (-1, -1)
+
+
 fetched = st.builds(
     FetchedPartition,
     topic_id=st.sampled_from(sorted(IDS.values())),

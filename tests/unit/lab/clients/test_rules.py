@@ -105,6 +105,9 @@ def test_client_that_does_not_continue_fails_by_what_it_did_not_do() -> None:
     assert score.why == "no record was written on RIGHT; no record was processed on RIGHT"
     reads = replace(stuck, consumed=before + consumed([("b", 15_000)]))
     assert judge(JAVA, "", reads, MOVE).why == "no record was written on RIGHT"
+    assert not continued(JAVA, reads, MOVE)
+    assert not continued(JAVA, replace(GOOD, consumed=before), MOVE), "it wrote, and read nothing"
+    assert continued(JAVA, GOOD, MOVE)
 
 
 def test_client_that_did_nothing_before_the_fault_proves_nothing() -> None:

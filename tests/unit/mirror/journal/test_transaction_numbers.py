@@ -135,6 +135,7 @@ def test_later_claim_goes_on_with_what_was_noted_before_its_first_offset() -> No
     assert numbers.of_records(batch(9)) == 7
     assert numbers.of_marker(batch(-1, producer=5), commit=True) == 2
     assert numbers.of_marker(batch(-1, producer=6), commit=True) == 0
+    assert TransactionNumbers.resumed(8, slots).of_marker(batch(-1), commit=True) == 7, "the marker at 8 is read again"
     numbers = TransactionNumbers.resumed(9, slots)
     assert numbers.of_records(batch(9)) == 8
     gap = Transactions(P, 2, 2, (TransactionEvent(GAP, 0, 9, 10, 0),))

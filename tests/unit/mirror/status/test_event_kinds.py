@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import logging
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import drlib
-from drlib.mirror.status.event_kinds import KINDS
+from drlib.mirror.status.event_kinds import KINDS, Level
 
 PACKAGE = Path(drlib.__file__).parent
 TABLE = PACKAGE.parent / "docs" / "faults.md"
@@ -89,3 +90,8 @@ def test_faults_page_every_row_has_a_remedy() -> None:
         cells = [c.strip() for c in line.strip("|").split("|")]
         if len(cells) == 5 and cells[1].startswith("`"):
             assert all(cells[:4]), line
+
+
+def test_levels_are_those_of_the_standard_library() -> None:
+    names = logging.getLevelNamesMapping()
+    assert [level.value for level in Level] == [names[level.name] for level in Level]

@@ -216,8 +216,26 @@ def test_same_epoch_is_complete_once_the_producer_committed_long_after_it_everyw
     logs = [
         PartitionLog(p, 6, (data(0), marker(2, epoch=0), data(3), marker(5, epoch=0, at_ms=late))) for p in (ONE, TWO)
     ]
-    found = decide(logs, [committed(ONE, TWO, epoch=0, version=0)]).transactions
+    earlier, later = committed(ONE, TWO, epoch=0, version=0), committed(THREE, epoch=8)
+    found = decide(logs, [earlier]).transactions
     assert [each.verdict for each in found] == [Verdict.COMPLETE, Verdict.NOT_DETERMINED] * 2
+    assert decide(logs, [earlier, later._replace(producer_id=9)]).transactions == found, "that is another producer"
+    found = decide(logs, [earlier, later]).transactions  # it has written to another partition since
+    assert [each.verdict for each in found] == [Verdict.NOT_DETERMINED] * 4
+
+
+def test_same_epoch_is_complete_where_a_partition_begins_with_a_later_marker_of_the_producer() -> None:
+    late = 1000 + CLOCKS_MS
+    one = (data(0), marker(2, epoch=0), data(3), marker(5, epoch=0, at_ms=late))
+    logs = [PartitionLog(ONE, 6, one), PartitionLog(TWO, 1, (marker(0, epoch=0, at_ms=late),))]
+    found = decide(logs, [committed(ONE, TWO, epoch=0, version=0)]).transactions
+    assert [each.verdict for each in found] == [Verdict.COMPLETE, Verdict.NOT_DETERMINED]
+
+
+def test_same_epoch_of_which_no_commit_is_recorded_is_listed_for_each_partition() -> None:
+    logs = [PartitionLog(p, 3, (data(0), marker(2, epoch=0))) for p in (ONE, TWO)]
+    found = decide(logs, []).transactions
+    assert [[part.partition for part in each.parts] for each in found] == [[ONE], [TWO]]
 
 
 def test_records_that_were_read_twice_count_once() -> None:

@@ -34,6 +34,10 @@ def test_client_of_an_earlier_version_is_known_as_one() -> None:
     assert decode(b"\0\0\0\3rdk", OF_LIBRDKAFKA) == PreparedCommit("rdk", 1, 0, 0, 1795713349375, PARTITIONS)
 
 
+def test_empty_id_is_one() -> None:
+    assert decode(b"\0\0\0\0", PREPARED) == PreparedCommit("", 0, 3, 2, 1795713348584, PARTITIONS)
+
+
 def test_other_states_and_expired_ids_are_no_commits() -> None:
     assert decode(JAVA, COMPLETE) == ProducerState(0, 4, False)
     assert decode(JAVA, None) is None

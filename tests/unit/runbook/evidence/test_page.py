@@ -17,10 +17,10 @@ from drlib.runs.scorecard import Rpo
 SCOPE = Scope(2026, ("paris->lyon",), "production", {"failover": 24}, sample.START * 2)
 
 
-def made(text: str, *unverified: Unverified) -> str:
+def made(text: str, *unverified: Unverified, judged: tuple[Check, ...] = ()) -> str:
     card = sample.scorecard(
         runbook=text,
-        checks=(Check(text, Verdict.FAIL, text), Check("x", Verdict.CONDITIONS, text)),
+        checks=(Check(text, Verdict.FAIL, text), Check("x", Verdict.CONDITIONS, text), *judged),
         verdict=Verdict.FAIL,
         environment={"flow": "paris->lyon", "environment": "production", "mode": text},
         rpo=Rpo(records=118, seconds=4.5, seconds_at_least=1.25),
@@ -37,6 +37,11 @@ def test_render_has_every_field_and_what_is_not_recorded() -> None:
     assert "| `failover` | report | `its folder has no report.html` |" in page
     assert "| 8.145 of at most 30, not judged | 118 of at most 500, not judged | 1.25 to 4.5, no objective |" in page
     assert "| `failover` | `failover` | fail | `failover` | open |" in page
+
+
+def test_render_says_which_objectives_were_met_by_their_checks() -> None:
+    judged = Check("objective: RTO in seconds", Verdict.PASS, ""), Check("objective: RPO in records", Verdict.FAIL, "")
+    assert "| 8.145 of at most 30, met | 118 of at most 500, missed | " in made("failover", judged=judged)
 
 
 def test_render_of_a_changed_run_says_do_not_rely_first() -> None:

@@ -34,6 +34,11 @@ def test_cron_day_of_month_or_week_is_refused_for_systemd() -> None:
         calendar.on_calendar(calendar.parse_cron("0 3 1 * 1"))
 
 
+def test_cron_least_and_greatest_number_of_each_field_are_read() -> None:
+    for text in ("0 0 1 1 0", "59 23 31 12 7"):
+        assert str(calendar.parse_cron(text)) == text
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -41,6 +46,9 @@ def test_cron_day_of_month_or_week_is_refused_for_systemd() -> None:
         ("60 3 * * *", "'60' is no minute"),
         ("0 24 * * *", "'24' is no hour"),
         ("0 3 0 * *", "'0' is no day of month"),
+        ("0 3 32 * *", "'32' is no day of month"),
+        ("0 3 * 0 *", "'0' is no month"),
+        ("0 3 * 13 *", "'13' is no month"),
         ("0 3 * JAN *", "'JAN' is no month"),
         ("0 3 * * 8", "'8' is no day of week"),
         ("0 5-3 * * *", "'5-3' is no hour"),

@@ -69,6 +69,7 @@ def test_page_of_many_groups_counts_the_rest() -> None:
     text = page(facts_of(paris_and_lyon(*(group(f"g{n:03}") for n in range(100)))))
     assert text.count("\n| ") < 60
     assert "and 60 more, in `failover.yaml`" in text
+    assert "more, in" not in page(facts_of(paris_and_lyon(*(group(f"g{n:03}") for n in range(40)))))
     assert len(text.splitlines()) < 150
 
 
@@ -78,6 +79,17 @@ def test_page_of_two_flows_has_both_and_says_how_files_are_named() -> None:
     assert "## `lyon->paris`" in text
     assert "runbooks/failover-lyon-paris.yaml" in text
     assert "their names end with the flow's clusters" in text
+
+
+def test_row_of_an_application_has_its_cells_whatever_is_in_them() -> None:
+    seen = group("a|g", clients=("a|b",), topics=("a|t",))
+    row = next(line for line in page(facts_of(paris_and_lyon(seen))).splitlines() if line.startswith("| 1 |"))
+    assert row.startswith(r"| 1 | `a\|g` | `a\|b` | `a\|t` | ")
+
+
+@pytest.mark.parametrize(("members", "said"), [(0, "no member"), (None, "not known"), (1, "not known")])
+def test_row_of_an_application_without_client_ids_says_why(members: int | None, said: str) -> None:
+    assert f"| 1 | `g` | {said} | " in page(facts_of(paris_and_lyon(replace(group("g"), members=members))))
 
 
 @pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)

@@ -96,14 +96,15 @@ def test_objectives_given_are_in_the_runbooks_that_move_applications(tmp_path: P
     assert made["lag-report.yaml"].parameters["objective"] == "30s"
 
 
-def test_fault_at_is_a_parameter_only_where_the_notebook_takes_it() -> None:
+@pytest.mark.parametrize(("name", "empty"), [("fault_at", '""'), ("witnesses", "[]")])
+def test_parameter_of_an_emergency_is_there_only_where_the_notebook_takes_it(name: str, empty: str) -> None:
     (facts,) = facts_of(paris_and_lyon())
     files = runbooks.names([facts])[0]
     without = runbooks.texts(facts, files, PLACE, NONE)["failover.yaml"]
-    given = runbooks.texts(facts, files, replace(PLACE, takes=frozenset({"fault_at"})), NONE)["failover.yaml"]
-    assert "fault_at" not in without
-    assert 'fault_at: "${fault_at}"' in given
-    assert 'fault_at: ""' in given
+    given = runbooks.texts(facts, files, replace(PLACE, takes=frozenset({name})), NONE)["failover.yaml"]
+    assert name not in without
+    assert f'{name}: "${{{name}}}"' in given
+    assert f"  {name}: {empty} #" in given
 
 
 @pytest.mark.parametrize(

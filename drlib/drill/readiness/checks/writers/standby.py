@@ -11,8 +11,9 @@ from typing import Final
 
 from drlib.drill.readiness.checks.objectives import Judgements, count, passed
 from drlib.drill.readiness.score import Severity
-from drlib.drill.writers.rules import HOUR_MS, NO_PRODUCER, Standby, StandbyWriters, Writer
+from drlib.drill.writers.rules import HOUR_MS, Standby, StandbyWriters, Writer
 from drlib.formats import first_few, moment, span
+from drlib.kafka.protocol.batch import NO_PRODUCER
 
 MOST: Final = 100
 AGAIN: Final = "Restore it, then run drlib doctor again."

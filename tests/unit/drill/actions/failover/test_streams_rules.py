@@ -38,6 +38,7 @@ def at(offset: int = 50, epoch: int | None = 2, mirrored_to: int | None = 60) ->
 
 
 WHOLE = log(CHANGES, 3), log(OUTPUT, 3)
+GONE = {TopicPartition(INPUT, 1): KnownInput(5, (9, 0), 60)}
 
 
 @pytest.mark.parametrize(
@@ -47,6 +48,8 @@ WHOLE = log(CHANGES, 3), log(OUTPUT, 3)
         ((log(CHANGES, 3), log(OUTPUT, 2)), at(), 3, Match.DIFFERS, "1 of its transactions are there in part"),
         (WHOLE, at(epoch=1), 3, Match.DIFFERS, "its state has 1 transactions, with 2 records, that are newer"),
         (WHOLE, at(epoch=3), 4, Match.DIFFERS, "behind 1 transactions of which nothing is on the target"),
+        (WHOLE, at(offset=60), 3, Match.MATCHES, "3 transactions of it are complete"),
+        (WHOLE, at() | GONE, 3, Match.NOT_DETERMINED, "the transactions of its positions are no longer recorded"),
         (WHOLE, at(offset=65), 3, Match.DIFFERS, "offsets of its input that were not mirrored: orders-0 by 5"),
         (WHOLE, at(epoch=None), 3, Match.NOT_DETERMINED, "which transaction committed its positions in orders-0"),
         (WHOLE, at(mirrored_to=None), 3, Match.NOT_DETERMINED, "up to where orders-0 was mirrored is not known"),

@@ -127,6 +127,12 @@ def test_data_share_subtracts_reserved_and_refuses_too_little() -> None:
     assert data_share(1 << 30) == (1 << 30) - (128 << 20)
     with pytest.raises(UsageError, match="at least 160MiB"):
         data_share(100 << 20)
+    with pytest.raises(UsageError, match=r"of 1 MiB is too little: a worker"):
+        data_share(1 << 20)
+    with pytest.raises(
+        UsageError, match=r"of 1048575 bytes is too little: a number without a unit is bytes, and a worker"
+    ):
+        data_share((1 << 20) - 1)
 
 
 @pytest.mark.parametrize(

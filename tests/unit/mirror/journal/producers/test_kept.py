@@ -91,6 +91,13 @@ def test_where_leaders_cannot_be_asked_a_producer_expires_a_day_after_its_last_r
     assert (set(journal.producers()), set(journal.producers(Q))) == ({2}, {3})
 
 
+def test_producer_without_a_time_is_kept_as_one_that_has_none() -> None:
+    kept, journal = KeptProducers(()), Journal()
+    kept.note(P, {7: seen(-1)})
+    journal.write(kept)
+    assert (journal.producers(), kept.left_out) == ({7: KeptProducer(7, 0, 0)}, 0)
+
+
 def test_those_beyond_the_limit_are_counted_and_the_newest_are_kept() -> None:
     kept = KeptProducers((), most=3)
     kept.note(P, {n: seen() for n in range(4)})

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 
+from drlib.mirror.journal.entries import SourcePartition, Thinned
 from drlib.mirror.offsets.map.segments import MapContradiction, SegmentList
 from drlib.model import Segment
 
@@ -98,3 +101,49 @@ def test_mirrored_counts_the_records_of_a_source_range(first: int, end: int, exp
 )
 def test_on_target_counts_the_records_of_a_target_range(first: int, end: int, expected: int) -> None:
     assert SEGMENTS.on_target(first, end) == expected
+
+
+@pytest.mark.parametrize(
+    ("offset", "target", "source"),
+    [
+        (0, 1, 5),
+        (1, 1, 5),
+        (5, 1, 5),
+        (21, 1, 27),
+        (26, 1, 27),
+        (27, 21, 27),
+        (30, 21, 27),
+        (31, 21, 50),
+        (37, 40, 50),
+        (42, 40, 52),
+        (45, 40, None),
+        (54, 44, None),
+        (55, None, None),
+    ],
+)
+def test_other_side_of_the_next_record_is_at_most_the_beginning_of_its_part_where_segments_are_thinned(
+    offset: int, target: int | None, source: int | None
+) -> None:
+    """27 at 21 begins the second of the thinned parts, which end at 37 and 31; 50..54 are at 40..44."""
+    segments = SegmentList()
+    segments.thin(Thinned(SourcePartition(UUID(int=1), 0), 37, 31, 30, (Segment(5, 1, 20), Segment(27, 21, 10))))
+    segments.append(50, 40, 5)
+    assert (segments.target_at(offset), segments.source_at(offset)) == (target, source)
+
+
+@pytest.mark.parametrize(
+    ("offset", "written"),
+    [
+        (0, (1, 21)),
+        (10, (10, 21)),
+        (21, (40, 45)),  # of the second part it is not known which offsets hold the eight records
+        (31, (40, 45)),
+        (44, (44, 45)),
+        (45, None),
+    ],
+)
+def test_written_from_is_known_of_thinned_parts_without_gaps(offset: int, written: tuple[int, int] | None) -> None:
+    segments = SegmentList()
+    segments.thin(Thinned(SourcePartition(UUID(int=1), 0), 37, 31, 28, (Segment(5, 1, 20), Segment(27, 21, 8))))
+    segments.append(50, 40, 5)
+    assert segments.written_from(offset) == written

@@ -20,8 +20,6 @@ NOW = 1_700_000_000_000
     ("traces", "found"),
     [
         (Traces(), ()),
-        (Traces(claims=1, copied=5, checkpoints=5, synced=5, heartbeats=True, mirrors=1), ()),
-        (Traces(workers=1, copied=5, checkpoints=5), ()),
         (Traces(copied=5), ("committed offsets of Connect (5)",)),
         (Traces(checkpoints=2, own=1), ("checkpoints (2)",)),
         (Traces(synced=1, mirrors=1), ("offset syncs of 1 partition",)),

@@ -198,3 +198,15 @@ def test_forward_in_a_model_that_is_killed_at_random_skips_no_record_and_keeps_i
         assert missed == [], (seed, position, translation, keep)
         again = sum(record is not None and record < position for record in model.mirror[translation.offset :])
         assert again <= translation.records, (seed, position, translation, keep)
+
+
+def test_checkpoint_counts_up_to_the_first_pair_behind_its_record_and_not_before_it() -> None:
+    partition = SyncedPartition(0, 60, UsablePairs(((0, 0), (9, 9), (20, 25))))
+    assert partition.from_checkpoint(12, 10, 15) == Translation(15, BOUNDED, 10)
+    assert partition.from_checkpoint(12, 10, 25) is not None
+    assert partition.from_checkpoint(12, 10, 26) is None, "records from 10 on may have their only copy at 25"
+
+
+def test_what_may_have_been_copied_again_behind_the_pairs_is_in_the_bound() -> None:
+    partition = SyncedPartition(0, 60, UsablePairs(((0, 0), (10, 10)), (40,)))
+    assert partition.forward(5) == Translation(1, BOUNDED, (10 - 1) + (60 - 40))

@@ -31,3 +31,4 @@ def test_by_urgency_puts_retention_first_then_sites_then_others() -> None:
     right = InjectedCause("broker-killed", "RIGHT")
     assert by_urgency([sync, LEFT_KILLED, right]) == (LEFT_KILLED, right, sync)
     assert by_urgency([right, slow]) == (slow, right)
+    assert slow.definition.diagnose_s < right.definition.diagnose_s

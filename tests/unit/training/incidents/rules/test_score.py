@@ -205,6 +205,16 @@ def test_score_split_brain_does_not_charge_records_read_again() -> None:
     assert not score_incident(events, replace(WELL, lost=1)).full
 
 
+@pytest.mark.parametrize("cause", sorted(CAUSES))
+def test_score_charges_records_read_again_unless_the_fault_or_its_repair_makes_groups_read_them(cause: str) -> None:
+    definition = CAUSES[cause]
+    injected = InjectedCause(cause, definition.wheres[0], (definition.hows or ("",))[0])
+    events = (_cause(10, injected), IncidentEvent(45, EventKind.RECOVERED), IncidentEvent(50, EventKind.FINISHED))
+    part = next(p for p in score_incident(events, replace(WELL, read_again=40)).parts if "read again" in p.name)
+    reads_again = {"split-brain", "reset-to-latest", "wrong-failover"}
+    assert ("because of the cause itself" in part.why) == (cause in reads_again)
+
+
 def test_rate_move_failed_repair_is_wrong() -> None:
     disk = (InjectedCause("full-disk", "RIGHT"),)
     assert rate_move(_act(1, "restart-broker RIGHT", failed=True), disk) is MoveRating.WRONG

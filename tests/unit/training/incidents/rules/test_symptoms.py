@@ -17,6 +17,7 @@ from drlib.training.incidents.rules.symptoms import (
     partitions_differ,
     positions_stalled,
     records_expire,
+    records_skipped,
     retains_less,
     timestamps_wrong,
 )
@@ -131,6 +132,15 @@ def test_records_expire_where_the_log_start_advances_under_a_shorter_retention(
     now = replace(before, start=start, retention_ms=retention_ms)
     assert records_expire(before, now) is expires
     assert not records_expire(replace(before, retention_ms=5_000), now), "it was as short before"
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "count"), [(3, 5, 2), (None, 5, 5), (3, 3, 0), (3, None, 0), (None, None, 0)]
+)
+def test_records_skipped_count_from_the_baseline_and_none_where_it_is_unknown(
+    before: int | None, now: int | None, count: int
+) -> None:
+    assert records_skipped(GroupObservation("g", 9, 9, before), GroupObservation("g", 9, 9, now)) == count
 
 
 def test_detect_symptoms_healthy_observations_show_none() -> None:

@@ -72,6 +72,7 @@ def test_decide_start_that_moves_forward_forgets_what_is_not_written_again() -> 
     [
         (EXACT, None, ShareLeft.NOT_MIRRORED, 0),
         (Translation(None, TranslationKind.UNKNOWN), BOUNDS, ShareLeft.UNKNOWN, None),
+        (Translation(120, TranslationKind.UNKNOWN), BOUNDS, ShareLeft.UNKNOWN, None),  # a guess is not written
         (Translation(210, TranslationKind.EXACT), BOUNDS, ShareLeft.PAST_END, None),
     ],
 )
@@ -124,6 +125,7 @@ def test_checks_compare_the_prediction_with_what_the_target_says(
 def test_checks_say_which_partition_begins_by_the_reset_policy() -> None:
     unset = rules.unset("g", AT, THERE, "latest", 99)
     assert (unset.source_start, unset.source_complete, unset.records, unset.unknown) == (0, 0, 0, 0)
+    assert not unset.checkpointed
     (check,) = rules.checks([unset], {}, {})
     assert check.verdict is Verdict.CONDITIONS
     assert "share.auto.offset.reset, which is latest on the source" in check.evidence
@@ -133,6 +135,7 @@ def test_checks_say_which_partition_begins_by_the_reset_policy() -> None:
 
 def test_partition_of_which_nothing_is_known_blocks_its_group_and_is_named() -> None:
     unread = rules.unread("g", AT, THERE, "no leader", 99)
+    assert not unread.checkpointed
     rest = replace(rules.decide(item(), BOUNDS, None), source=TopicPartition("orders", 1))
     left = rules.leave_blocked([rest, unread], {}, lambda _: False)
     assert [(move.start, move.left) for move in left] == [(None, ShareLeft.GROUP), (None, ShareLeft.UNKNOWN)]

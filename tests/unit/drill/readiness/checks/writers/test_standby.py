@@ -10,7 +10,8 @@ from sample_observation import NOW
 from drlib.drill.readiness.checks.writers import standby as checks
 from drlib.drill.readiness.checks.writers.standby import standby
 from drlib.drill.readiness.score import Severity
-from drlib.drill.writers.rules import HOUR_MS, NO_PRODUCER, Standby, StandbyWriters, Writer
+from drlib.drill.writers.rules import HOUR_MS, Standby, StandbyWriters, Writer
+from drlib.kafka.protocol.batch import NO_PRODUCER
 
 BY = Standby("lyon", "paris", 0, "the pointer names paris")
 NONE = StandbyWriters(BY, since_ms=NOW - HOUR_MS, partitions=3, own=1)
