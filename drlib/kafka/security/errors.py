@@ -44,6 +44,7 @@ class SecurityFault(DrlibError):
 
 
 _VERIFY: Final = {
+    2: Fault.UNKNOWN_CA,  # the issuer of one that is trusted is not: unlike Java, OpenSSL wants the root, too
     9: Fault.CERTIFICATE_NOT_YET_VALID,
     10: Fault.CERTIFICATE_EXPIRED,
     18: Fault.UNKNOWN_CA,  # self-signed
@@ -89,7 +90,7 @@ _TEXTS: Final = {
     ),
     Fault.UNKNOWN_CA: (
         "its certificate was not issued by an authority that drlib trusts",
-        "Add the issuing authority to ssl.truststore.location (or ssl.truststore.certificates).",
+        "Add the issuing authority, and those above it up to the root, to ssl.truststore.location (or .certificates).",
     ),
     Fault.CERTIFICATE_REFUSED: (
         "its certificate cannot be verified",
