@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -14,7 +15,7 @@ ECHO = 0  # any API key will do for a peer that is no broker
 
 
 @asynccontextmanager
-async def listening(peer: Peer) -> AsyncIterator[int]:
+async def listening(peer: Peer, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
     """A server on a free port that treats every connection as `peer` does."""
     tasks: set[asyncio.Task[None]] = set()
 
@@ -29,7 +30,7 @@ async def listening(peer: Peer) -> AsyncIterator[int]:
         finally:
             writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
     try:
         yield server.sockets[0].getsockname()[1]
     finally:

@@ -6,7 +6,7 @@ frozen costs a pause and not its whole timeout.
 Rules:
 - An attempt that fails is followed at once; one that is silent after `pause_s`.
 - An attempt that raises anything but the expected failures ends all of them.
-- What succeeds after the first success is discarded.
+- What succeeds after the first success, or when the caller was cancelled, is discarded.
 """
 
 import asyncio
@@ -47,13 +47,35 @@ async def first_success(
             for task in sorted(done, key=begun.__getitem__):
                 at = begun.pop(task)
                 try:
-                    return task.result()
+                    first = task.result()
                 except failures as failure:
                     failed[at] = failure
+                    continue
+                try:
+                    await _end(begun, discard)
+                except asyncio.CancelledError:
+                    discard(first)
+                    raise
+                return first
     finally:
-        for task in begun:
-            task.cancel()
-        for late in await asyncio.gather(*begun, return_exceptions=True):
-            if not isinstance(late, BaseException):
-                discard(late)
+        await _end(begun, discard)
     raise AllFailed([failed[at] for at in sorted(failed)])
+
+
+async def _end(begun: dict[asyncio.Task[Result], int], discard: Callable[[Result], None]) -> None:
+    """Cancel attempts and wait for their end, which discards what they opened, also when nothing waits for it any more."""
+
+    def ended(task: asyncio.Task[Result]) -> None:
+        if not task.cancelled() and task.exception() is None:
+            discard(task.result())
+
+    tasks = list(begun)
+    begun.clear()
+    for task in tasks:
+        if task.done():
+            ended(task)
+        else:
+            task.add_done_callback(ended)
+            task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)

@@ -74,7 +74,7 @@ class Answer:
 @dataclass(frozen=True, slots=True)
 class Request:
     """`secret`: a header, the address or the body holds a secret. `timeout_s` is for all of it, `ca` a PEM file to trust
-    instead of the system's authorities, `plain_text` allows a secret over http://."""
+    instead of the system's authorities, `ca_pem` the same as text, `plain_text` allows a secret over http://."""
 
     address: Address
     method: str = "GET"
@@ -84,6 +84,7 @@ class Request:
     secret: bool = False
     plain_text: bool = False
     ca: Path | None = None
+    ca_pem: str = field(default="", repr=False)
 
 
 def parse(url: str) -> Address:
@@ -206,7 +207,8 @@ def _connection(request: Request) -> http.client.HTTPConnection:
     host, port = request.address.host, request.address.port  # without a port it would look for one in an IPv6 address
     if request.address.scheme == "http":
         return http.client.HTTPConnection(host, port or http.client.HTTP_PORT, timeout=request.timeout_s)
-    trusted = ssl.create_default_context(cafile=None if request.ca is None else str(request.ca))
+    ca = None if request.ca is None else str(request.ca)
+    trusted = ssl.create_default_context(cafile=ca, cadata=request.ca_pem or None)
     connection = _TlsConnection(host, port or http.client.HTTPS_PORT, timeout=request.timeout_s, context=trusted)
     connection.trusted = trusted
     return connection

@@ -24,7 +24,7 @@ _NO_FILE: Final = frozenset({errno.ELOOP, errno.EINVAL})
 @contextmanager
 def alone(folder: Path, name: str, why: str, remedy: str, patience_s: float = 0.0) -> Iterator[None]:
     """While inside, no other process holds the lock `name` of `folder`. Raises `LeaseHeld` when one still does,
-    `UsageError` where the lock is a link or another special file."""
+    `UsageError` where the lock is a link or another special file, or there are no locks."""
     try:
         handle = stored_descriptor(folder / name, os.O_RDWR | os.O_CREAT)
     except OSError as error:
@@ -34,7 +34,7 @@ def alone(folder: Path, name: str, why: str, remedy: str, patience_s: float = 0.
         raise UsageError(f"{folder.name} cannot be run", why, f"Remove {folder / name}.") from error
     try:
         end = time.monotonic() + patience_s
-        while not _taken(handle):
+        while not _taken(handle, folder):
             if time.monotonic() >= end:
                 raise LeaseHeld(f"{folder.name} is being run", why, remedy)
             time.sleep(_LOOK_S)
@@ -44,7 +44,7 @@ def alone(folder: Path, name: str, why: str, remedy: str, patience_s: float = 0.
 
 
 def held(folder: Path, *names: str) -> bool:
-    """Does a living process hold one of the locks `names` of the run in `folder`?"""
+    """Does a living process hold one of the locks `names` of the run in `folder`? Raises `UsageError` where there are none."""
     for name in names:
         try:
             handle = stored_descriptor(folder / name, os.O_RDWR)
@@ -53,16 +53,20 @@ def held(folder: Path, *names: str) -> bool:
                 raise
             continue
         try:
-            if not _taken(handle):
+            if not _taken(handle, folder):
                 return True
         finally:
             os.close(handle)
     return False
 
 
-def _taken(handle: int) -> bool:
+def _taken(handle: int, folder: Path) -> bool:
+    """Raises `UsageError` where there are no locks, as on NFS without its lock service."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError as error:
+        why = f"its file system takes no locks ({error.strerror}), so that two processes could run it at once"
+        raise UsageError(f"{folder} cannot be used", why, "Keep runs on a disk of this machine: --runs-dir.") from error
     return True

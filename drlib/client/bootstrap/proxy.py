@@ -353,6 +353,7 @@ def _reason(error: Exception) -> str:
 
 def not_listening(host: str, port: int, error: OSError, option: str = "--listen") -> UsageError:
     """Why an address, given as `option`, cannot be listened at, with what to do."""
+    host = f"[{host}]" if ":" in host else host
     why, remedy = error.strerror or str(error), f"Give an address of this machine that is free: {option} HOST:PORT."
     if error.errno == errno.EADDRINUSE:
         why = "another process listens there"

@@ -27,7 +27,7 @@ from drlib.drill.witness.evidence import Answer, Place, View
 from drlib.drill.witness.login import NO_LOGIN, Question, WitnessLogin
 from drlib.errors import UsageError
 from drlib.kafka.security.cluster_settings import ClusterSettings
-from drlib.mirror.status.endpoint import parse_address, start_server, text
+from drlib.mirror.status.endpoint import listening_at, parse_address, start_server, text
 from drlib.outgoing import http_request
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Witness:
                 error.strerror or str(error),
                 "Give an address of this host that is free: --at HOST:PORT.",
             ) from error
-        self.address = f"{host}:{self._server.server_address[1]}"
+        self.address = listening_at(address, self._server)
         self._threads = [threading.Thread(target=self._watch, args=(each, ask), daemon=True) for each in clusters]
         for thread in self._threads:
             thread.start()

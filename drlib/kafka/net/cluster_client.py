@@ -12,8 +12,8 @@ Rules:
 - Metadata whose bytes equal the previous answer is not decoded again: it is requested every few seconds and rarely changes.
 - Every connection learns which versions of drlib's requests its broker supports (`drlib.kafka.net.api_versions`).
 - TLS and the login are part of opening a connection. When it fails, secrets and certificates are read again: a client that
-  runs for months outlives them. When a first contact fails, the listener is probed for the reason; a
-  `SecurityFault` is raised at once, without trying other brokers.
+  runs for months outlives them. When a first contact fails, the listener is probed for the reason; a `SecurityFault` is
+  raised at once, without trying other brokers, unless it is this broker's certificate that is refused.
 Longer than most modules: connections are opened, kept and replaced by one state.
 Not for: admin calls on topics, groups and settings (`drlib.kafka.admin`).
 """
@@ -135,6 +135,10 @@ class WrongCluster(UsageError):
             f"its cluster ID is {actual} and not {expected}{begun}",
             f"Correct {prefix}bootstrap.servers; if the cluster was replaced on purpose, {consent}.",
         )
+
+
+_MAYBE_THE_NEXT: Final = (versions.UnsupportedRequest, WrongCluster, security_faults.UntrustedBroker)
+"""Of one address: the next one may be newer, of the right cluster, or have a good certificate."""
 
 
 class ClusterClient:
@@ -341,13 +345,13 @@ class ClusterClient:
                 self._seed = await first_success(
                     [partial(self._open, host, port, "metadata") for host, port in candidates],
                     pause_s=NEXT_ADDRESS_S,
-                    failures=(Unreachable, versions.UnsupportedRequest, WrongCluster),
+                    failures=(Unreachable, *_MAYBE_THE_NEXT),
                     discard=lambda late: late.close(abort=True),
                 )
             except AllFailed as failed:
                 self.unreachable = ""
-                for failure in reversed(failed.failures):  # another address could have been newer, or the right one
-                    if isinstance(failure, (versions.UnsupportedRequest, WrongCluster)):
+                for failure in reversed(failed.failures):
+                    if isinstance(failure, _MAYBE_THE_NEXT):
                         raise failure from None
                 found = zip(candidates, failed.failures, strict=True)
                 self.unreachable = "; ".join(

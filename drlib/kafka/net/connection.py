@@ -153,30 +153,39 @@ class Connection(asyncio.BufferedProtocol):
         """
         peer = f"{host}:{port}"
         loop = asyncio.get_running_loop()
-        try:
-            async with asyncio.timeout(timeout_s):
-                attempt = partial(
-                    loop.create_connection,
-                    lambda: cls(peer, client_id, request_timeout_s),
-                    port=port,
+
+        async def attempt(ip: str) -> Connection:
+            made = cls(peer, client_id, request_timeout_s)
+            try:
+                await loop.create_connection(
+                    lambda: made,
+                    ip,
+                    port,
                     ssl=tls,
                     server_hostname=host if tls else None,
                     ssl_shutdown_timeout=TLS_SHUTDOWN_S if tls else None,
                 )
-                opened: tuple[asyncio.Transport, Connection] = await first_success(
+            except BaseException:  # asyncio would end TLS with the broker's consent, for which nothing waits
+                made.close(abort=True)
+                raise
+            return made
+
+        try:
+            async with asyncio.timeout(timeout_s):
+                opened = await first_success(
                     [partial(attempt, ip) for ip in await _resolved(host, port)],
                     pause_s=NEXT_ADDRESS_S,
                     failures=(OSError,),
-                    discard=lambda late: late[0].abort(),
+                    discard=lambda late: late.close(abort=True),
                 )
-            opened[1]._set_options(user_timeout_ms, linger_zero)
+            opened._set_options(user_timeout_ms, linger_zero)
         except (OSError, TimeoutError, UnicodeError, AllFailed) as raised:
             error = _telling(raised.failures) if isinstance(raised, AllFailed) else raised
             why = f"no connection within {timeout_s:g} s" if isinstance(error, TimeoutError) else of_os_error(error)
             raise Unreachable(
                 f"broker {peer} can't be reached", why, "Check that the broker runs and that the address is right."
             ) from error
-        return opened[1]
+        return opened
 
     def begin(self, purpose: str) -> None:
         """It is open, logged in, and used for `purpose` from now on."""

@@ -129,7 +129,7 @@ class SilenceWatch:
                     if connection.moved == before and not connection.is_lost:
                         self._give_up(connection)
             finally:
-                other.close()
+                other.close(abort=True)  # nothing waits for the end of TLS
             await asyncio.sleep(limit_s)  # before it is doubted again
         except DrlibError:
             await asyncio.sleep(CHECK_S)  # no broker answers there: that is no reason to give a connection up

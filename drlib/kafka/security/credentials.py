@@ -67,7 +67,7 @@ class UnsecuredJws:
 class ClientCredentials:
     """Tokens from an OAuth 2 endpoint, grant type client_credentials (RFC 6749, section 4.4).
 
-    `plain_http`: the secret may be sent over http:// to another machine.
+    `plain_http`: the secret may be sent over http:// to another machine. `ca_pem` "" trusts the system's own authorities.
     """
 
     address: Address
@@ -77,6 +77,7 @@ class ClientCredentials:
     urlencode_header: bool = False
     extensions: Mapping[str, str] = field(default_factory=dict, repr=False)
     plain_http: bool = False
+    ca_pem: str = field(default="", repr=False)
 
 
 TokenSource = UnsecuredJws | ClientCredentials

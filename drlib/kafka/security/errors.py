@@ -43,7 +43,12 @@ class SecurityFault(DrlibError):
         self.fault = fault
 
 
+class UntrustedBroker(SecurityFault):
+    """The certificate of this broker is refused; another broker of its cluster may have a good one."""
+
+
 _VERIFY: Final = {
+    2: Fault.UNKNOWN_CA,  # the issuer of one that is trusted is not: unlike Java, OpenSSL wants the root, too
     9: Fault.CERTIFICATE_NOT_YET_VALID,
     10: Fault.CERTIFICATE_EXPIRED,
     18: Fault.UNKNOWN_CA,  # self-signed
@@ -74,6 +79,7 @@ _ALERTS: Final = (
     ),
     (("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"), Fault.TLS_TO_PLAINTEXT),
 )
+_OF_ONE_BROKER: Final = frozenset(_VERIFY.values()) | {Fault.CERTIFICATE_REFUSED}
 _TEXTS: Final = {
     Fault.CERTIFICATE_EXPIRED: (
         "its certificate has expired",
@@ -89,7 +95,7 @@ _TEXTS: Final = {
     ),
     Fault.UNKNOWN_CA: (
         "its certificate was not issued by an authority that drlib trusts",
-        "Add the issuing authority to ssl.truststore.location (or ssl.truststore.certificates).",
+        "Add the issuing authority, and those above it up to the root, to ssl.truststore.location (or .certificates).",
     ),
     Fault.CERTIFICATE_REFUSED: (
         "its certificate cannot be verified",
@@ -143,7 +149,8 @@ def fault(kind: Fault, peer: str, **values: object) -> SecurityFault:
     why, remedy = _TEXTS[kind]
     detail = values.pop("because", None)
     text = why.format(peer=peer, **values) + (f" ({detail})" if detail else "")
-    return SecurityFault(kind, f"broker {peer} can't be used", text, remedy.format(peer=peer, **values))
+    raised = UntrustedBroker if kind in _OF_ONE_BROKER else SecurityFault
+    return raised(kind, f"broker {peer} can't be used", text, remedy.format(peer=peer, **values))
 
 
 def of_tls(error: BaseException | None, peer: str, protocol: str, *, presented: bool) -> SecurityFault | None:

@@ -184,14 +184,17 @@ def _store_type(cluster: _Keys, store: str) -> str:
     return store_type
 
 
-def _trusted(cluster: _Keys) -> str:
+def _trusted(cluster: _Keys, written: str = "") -> str:
+    """`written`: how errors name the store, where it is not by the path as the file has it."""
     inline, location = "ssl.truststore.certificates", "ssl.truststore.location"
     store_type = _store_type(cluster, "truststore")
     if text := cluster.text(inline):
         _only_pem(cluster, inline, store_type, location)
         return stores.certificates(text, cluster.where(inline))
     path, password = cluster.text(location), cluster.text("ssl.truststore.password")
-    return stores.trusted(path, store_type, password, cluster.where(location), cluster.keys[location]) if path else ""
+    if not path:
+        return ""
+    return stores.trusted(path, store_type, password, cluster.where(location), written or cluster.keys[location])
 
 
 def _presented(cluster: _Keys) -> stores.KeyStore | None:
@@ -274,6 +277,7 @@ def _bearer(cluster: _Keys, options: Mapping[str, str]) -> UnsecuredJws | Client
         cluster.text("sasl.oauthbearer.header.urlencode", "false").lower() == "true",
         _extensions(cluster, options, "extension_"),
         plain_http,
+        _trusted(_Keys(cluster.where("sasl.jaas.config"), options), "the file that it names"),
     )
 
 

@@ -26,6 +26,12 @@ FRESH_SHARE: Final = 0.8
 TIMEOUT_S: Final = 10.0
 MAX_ANSWER: Final = 1 << 20
 USUAL_LIFETIME_S: Final = 3600.0  # of a token whose endpoint states none
+_CHECK: Final = "Check that the token endpoint runs and that sasl.oauthbearer.token.endpoint.url is right."
+_UNTRUSTED: Final = "certificate verify failed"  # in OpenSSL's words
+_TRUST: Final = (
+    "Name the authorities that issued its certificate, up to the root, in sasl.jaas.config: ssl.truststore.location, with "
+    "ssl.truststore.type and ssl.truststore.password."
+)
 GRANTED: Final = (200, 201)  # `HttpJwtRetriever`
 
 
@@ -92,6 +98,7 @@ def _from_endpoint(source: ClientCredentials) -> Token:
         timeout_s=TIMEOUT_S,
         secret=True,
         plain_text=source.plain_http,
+        ca_pem=source.ca_pem,
     )
     try:
         answer = http_request.fetch(request, MAX_ANSWER)
@@ -99,7 +106,7 @@ def _from_endpoint(source: ClientCredentials) -> Token:
         raise Unreachable(
             f"no token from {source.address}",
             f"no answer within {TIMEOUT_S:g} s" if error.timed_out else str(error),
-            "Check that the token endpoint runs and that sasl.oauthbearer.token.endpoint.url is right.",
+            _TRUST if _UNTRUSTED in str(error) else _CHECK,
         ) from error
     if answer.status not in GRANTED:
         moved = ", a redirect, which is not followed" if 300 <= answer.status < 400 else ""

@@ -50,10 +50,11 @@ class _Server(ThreadingMixIn, WSGIServer):
     block_on_close = False
     request_queue_size = 128  # connections that wait to be accepted; beyond it clients wait for seconds
 
-    def __init__(self, *arguments: Any) -> None:
+    def __init__(self, address: tuple[str, int], *arguments: Any) -> None:
+        self.address_family = _family(*address)
         self._open: dict[socket.socket, float] = {}  # when each connection ends, oldest first
         self._changes = threading.Lock()
-        super().__init__(*arguments)
+        super().__init__(address, *arguments)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Serve a connection on a thread of its own."""
@@ -102,7 +103,6 @@ class Endpoint:
     """An HTTP server from `open` to `close`."""
 
     def __init__(self, address: str, snapshot: Callable[[], status.WorkerStatus]) -> None:
-        host, _ = parse_address(address)
         self._snapshot = snapshot
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
@@ -115,7 +115,7 @@ class Endpoint:
         self._page = b""
         self._page_until = 0.0
         self._server = start_server(address, self._answer)
-        self.address = f"{host}:{self._server.server_address[1]}"
+        self.address = listening_at(address, self._server)
 
     @classmethod
     def open(
@@ -197,6 +197,18 @@ def start_server(
     return server
 
 
+def listening_at(address: str, server: WSGIServer) -> str:
+    """HOST:PORT of a server that was started at `address`, with the port that the system chose for 0."""
+    host, _ = parse_address(address)
+    return f"{f'[{host}]' if ':' in host else host}:{server.server_port}"
+
+
+def _family(host: str, port: int) -> socket.AddressFamily:
+    """IPv6 for an address of it, and for a name that has no other. Raises `OSError`."""
+    found = [each[0] for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)]
+    return socket.AF_INET if socket.AF_INET in found else found[0]
+
+
 def metrics_page(collector: Collector) -> bytes:
     """What `collector` collects now, in Prometheus's text format."""
     registry = CollectorRegistry(auto_describe=False)
@@ -231,7 +243,7 @@ def serving_metrics(address: str, collector: Collector) -> Iterator[str]:
     except OSError as error:
         raise not_listening(host, port, error, "--metrics") from error
     try:
-        yield f"{host}:{server.server_address[1]}"
+        yield listening_at(address, server)
     finally:
         server.shutdown()
         server.server_close()

@@ -286,6 +286,16 @@ async def test_invalid_certificates_raise_distinct_faults(secured: Lab, stranger
     assert await connect(unchecked) == left.cluster_id
 
 
+async def test_cluster_is_reached_although_its_first_address_has_a_certificate_that_is_refused(secured: Lab) -> None:
+    left = secured.clusters["LEFT"]
+    good = reach(left, "TLS")
+    bad = reach(left, "EXPIRED").bootstrap_servers
+    settings = replace(good, bootstrap_servers=(*bad, *good.bootstrap_servers))
+    assert await connect(settings) == left.cluster_id
+    met = await fault_of(replace(good, bootstrap_servers=bad))
+    assert met.fault in (Fault.UNKNOWN_CA, Fault.CERTIFICATE_EXPIRED)
+
+
 async def test_refused_logins_raise_distinct_faults(secured: Lab) -> None:
     left = secured.clusters["LEFT"]
     for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):

@@ -22,6 +22,7 @@ class Trial:
         self.discarded: list[str] = []
         self.released = asyncio.Event()
         self.second_began = asyncio.Event()
+        self.ending = asyncio.Event()
 
     async def attempt(self, name: str, does: str) -> str:
         self.seen.append(f"{name} begins")
@@ -43,6 +44,12 @@ class Trial:
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
                 return name
+        if does == "slow to end":  # and succeeds then
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                self.ending.set()
+                await self.released.wait()
         return name
 
     async def first(self, *does: str, pause_s: float = 0.01) -> str:
@@ -108,3 +115,16 @@ async def test_first_success_ends_its_attempts_when_it_is_cancelled() -> None:
     with pytest.raises(asyncio.CancelledError):
         await going
     assert sorted(trial.seen[2:]) == ["0 ends", "1 ends"]
+
+
+async def test_first_success_that_is_cancelled_while_the_others_end_discards_everything() -> None:
+    trial = Trial()
+    going = asyncio.create_task(trial.first("slow to end", "succeeds"))
+    await trial.ending.wait()
+    going.cancel()
+    trial.released.set()
+    with pytest.raises(asyncio.CancelledError):
+        await going
+    assert trial.discarded == ["1"]
+    await asyncio.sleep(0)
+    assert sorted(trial.discarded) == ["0", "1"]

@@ -371,8 +371,8 @@ async def test_connection_that_is_gone_before_its_socket_is_set_up_is_unreachabl
 
     async def gone(attempts: Sequence[Callable[[], Coroutine[Any, Any, Any]]], **_: object) -> Any:
         opened = await attempts[0]()
-        opened[0].abort()
-        await opened[1].wait_closed()
+        opened.close(abort=True)
+        await opened.wait_closed()
         return opened
 
     monkeypatch.setattr(transport, "first_success", gone)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import ssl
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from testbed_http import HttpServer, http_server
@@ -14,6 +16,7 @@ from drlib.kafka.security import oauth
 from drlib.kafka.security.credentials import ClientCredentials
 from drlib.kafka.security.errors import Fault, SecurityFault
 from drlib.kafka.security.java_keys import read
+from drlib.lab.brokers.certificates import Authority
 from drlib.outgoing import http_request
 
 BEARER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
@@ -137,4 +140,35 @@ def test_read_token_endpoint_address_is_refused_where_the_secret_would_be_seen(
         return
     with pytest.raises(UsageError, match=why) as refused:
         read("LEFT", keys)
+    assert "canary" not in str(refused.value)
+
+
+def test_issue_trusts_the_authority_that_the_login_module_names_and_says_where_it_is_missing(
+    server: HttpServer, tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(authority.issue("endpoint"))
+    server.socket = tls.wrap_socket(server.socket, server_side=True)
+    server.answers["/token"] = (200, {}, json.dumps({"access_token": "t"}).encode())
+
+    def source(options: str) -> ClientCredentials:
+        keys = {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.token.endpoint.url": server.url("/token").replace("http:", "https:"),
+            "sasl.jaas.config": f'{BEARER} required clientId="{WHO}" clientSecret="{SECRET}" {options};',
+        }
+        sasl = read("LEFT", keys).sasl
+        assert isinstance(sasl, ClientCredentials)
+        return sasl
+
+    met = refusal(source(""))
+    assert isinstance(met, Unreachable)
+    assert "ssl.truststore.location" in met.remedy
+    trusting = f'ssl.truststore.type=PEM ssl.truststore.location="{authority.certificate}"'
+    assert oauth.issue(source(trusting)).value == "t"
+    with pytest.raises(UsageError) as refused:
+        source(f'ssl.truststore.type=PEM ssl.truststore.location="{tmp_path}/canary.pem"')
+    assert "LEFT.sasl.jaas.config.ssl.truststore.location" in str(refused.value)
     assert "canary" not in str(refused.value)

@@ -138,6 +138,17 @@ def test_serve_metrics_answers_with_what_is_collected_and_nothing_else(sent: byt
     assert (b"drlib_test 7.0" in received) == (answer == b"200")
 
 
+@pytest.mark.parametrize("address", ["[::1]:0", "::1:0", "[::]:0"])
+async def test_endpoint_at_an_ipv6_address_answers_there(address: str) -> None:
+    events = EventLog()
+    served = Endpoint.open(address, worker, events)
+    assert served is not None, events.snapshot()
+    try:
+        assert (await asyncio.to_thread(get, served, "/status")).status == 200
+    finally:
+        served.close()
+
+
 @pytest.mark.parametrize("address", ["nohost.invalid:9464", "192.0.2.1:9464"])
 async def test_endpoint_that_cannot_be_opened_says_what_to_give(address: str) -> None:
     events = EventLog()
