@@ -250,7 +250,8 @@ class OrderedMember(Closing):
         return messages
 
     def _advance(self, partition: TopicPartition, position: int) -> None:
-        if partition in self._assigned and position > self._polled.get(partition, -1):
+        """Also back: a log that was created again or truncated is read from its start, and what is read there is committed."""
+        if partition in self._assigned:
             self._polled[partition] = position
 
     def _at_cutover(self, partition: TopicPartition, position: int) -> bool:
