@@ -186,6 +186,9 @@ class OrderedConsumer(Closing):
         member = self._member
         if member is not None:
             self._check_generation(member)
+            if not self._still_here():  # else who commits until there is an answer would never join at the new cluster
+                self._leave()
+                member = None
         if self._lost:  # all uncommitted records are refused together: an application must not keep a part
             if member is not None:
                 member.rewind(Batch((), dict(self._starts), {}, self._generation))

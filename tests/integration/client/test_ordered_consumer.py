@@ -265,3 +265,30 @@ def test_error_during_a_hold_is_one_of_drlib(lab: Lab, fresh_topic: Fresh, tmp_p
             with pytest.raises(drlib.DrlibError, match=group):
                 poll_both()
             assert consumer.commit() is drlib.CommitOutcome.REFUSED
+
+
+def test_commit_repeated_until_it_is_answered_ends_when_the_pointer_has_moved(
+    lab: Lab, fresh_topic: Fresh, tmp_path: Path
+) -> None:
+    topic, group = fresh_topic("orders"), fresh_topic("group")
+    for cluster in lab.clusters.values():
+        create_topics(cluster.bootstrap, [TopicSpec(topic, 1)])
+        write(cluster.bootstrap, topic, 1, 0, 10)
+    config, pointer = lab.write_properties(tmp_path / "clusters.properties"), tmp_path / "pointer.json"
+    drlib.publish_pointer(config, "LEFT", pointer=pointer)
+    with (
+        drlib.ActiveCluster("orders", config, pointer=pointer) as active,
+        drlib.OrderedConsumer(active, group, topic) as consumer,
+    ):
+        deadline = Deadline(30)
+        while consumer.poll(0.2) is None:
+            assert not deadline.passed
+        drlib.publish_pointer(config, "RIGHT", pointer=pointer)
+        wait_until("the pointer names RIGHT", lambda: active.current().alias == "RIGHT")
+        while (outcome := consumer.commit()) is drlib.CommitOutcome.UNKNOWN:
+            assert not deadline.passed
+        assert outcome is drlib.CommitOutcome.REFUSED
+        while consumer.poll(0.2) is None:
+            assert not deadline.passed
+        assert consumer.active is not None
+        assert consumer.active.alias == "RIGHT"
