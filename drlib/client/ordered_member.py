@@ -243,6 +243,7 @@ class OrderedMember(Closing):
             elif error.code() == ck.KafkaError._PARTITION_EOF:  # also after control records, which are not delivered
                 self._advance(partition, message.offset())
             elif error.fatal() or error.code() in (
+                ck.KafkaError._FATAL,  # as a message it is not marked as fatal
                 ck.KafkaError.TOPIC_AUTHORIZATION_FAILED,
                 ck.KafkaError.GROUP_AUTHORIZATION_FAILED,
             ):
