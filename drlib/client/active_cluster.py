@@ -237,7 +237,8 @@ def publish_pointer(
 ) -> Published:
     """Publish `active`, a cluster of the file `config`, as the one to use, with the next version.
 
-    Written to the topic on every cluster that answers, or to the file `pointer`. Raises `UsageError` for an alias that
+    Written to the topic on every cluster that answers, or to the file `pointer`: for one application to its own file beside
+    that, for all of them to these, too. Raises `UsageError` for an alias that
     the file does not have, `PointerConflict` when another writer was first, `Unreachable` when no cluster answers.
     """
     clusters = load_mirror_settings(config).clusters
@@ -248,11 +249,12 @@ def publish_pointer(
             "Name one of them.",
         )
     file = None if pointer is None else Path(pointer)
-    version = 1
+    stored: dict[Path, Pointer] = {}
     if file is None:
         version = read_pointer(tuple(clusters.values()), application, topic=topic, timeout_s=timeout_s).next_version
-    elif file.exists():
-        version = pointer_file.read(file).version + 1
+    else:
+        stored = pointer_file.read_all(file)
+        version = 1 + max((each.version for each in stored.values()), default=0)
     fresh = Pointer(
         version,
         active,
@@ -263,5 +265,11 @@ def publish_pointer(
     )
     if file is None:
         return publish(tuple(clusters.values()), fresh, application, topic=topic, timeout_s=timeout_s)
-    pointer_file.write_atomic(file, fresh)
-    return Published(fresh, (file.name,))
+    if application != EVERYONE and "/" in application:
+        raise UsageError(
+            f"no pointer was published for {application}", "a file has no / in its name", "Publish it in the topic."
+        )
+    places = [pointer_file.own_file(file, application)] if application != EVERYONE else list({file: None, **stored})
+    for place in places:
+        pointer_file.write_atomic(place, fresh)
+    return Published(fresh, tuple(place.name for place in places))

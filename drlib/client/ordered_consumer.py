@@ -121,16 +121,17 @@ class OrderedConsumer(Closing):
         """
         until = time.monotonic() + timeout_s
         while not self._closed:
-            member = None if self._holds_back() else self._joined()
+            try:
+                member = None if self._holds_back() else self._joined()
+                if member is not None:
+                    self._fill(member)
+            except KafkaException as error:
+                self._fall_out(error)
+                member = None
             if member is None:
                 time.sleep(max(0.0, min(_JOIN_AGAIN_S, until - time.monotonic())))
-            else:
-                try:
-                    self._fill(member)
-                except KafkaException as error:
-                    self._fall_out(error)
-                if self._queue:
-                    return self._next_record()
+            elif self._queue:
+                return self._next_record()
             if time.monotonic() >= until:
                 break
         return None
@@ -185,6 +186,9 @@ class OrderedConsumer(Closing):
         member = self._member
         if member is not None:
             self._check_generation(member)
+            if not self._still_here():  # else who commits until there is an answer would never join at the new cluster
+                self._leave()
+                member = None
         if self._lost:  # all uncommitted records are refused together: an application must not keep a part
             if member is not None:
                 member.rewind(Batch((), dict(self._starts), {}, self._generation))
@@ -196,7 +200,11 @@ class OrderedConsumer(Closing):
         if not positions:
             return CommitOutcome.ACKED
         batch = Batch((), dict(self._starts), positions, self._generation)
-        outcome = member.commit(batch, deadline_s=timeout_s, waiting=self._still_here)
+        try:
+            outcome = member.commit(batch, deadline_s=timeout_s, waiting=self._still_here)
+        except KafkaException as error:  # of a rebalance meanwhile
+            self._fall_out(error)
+            return CommitOutcome.UNKNOWN
         if outcome is CommitOutcome.REFUSED or member.generation != self._generation:
             self._forget()
         elif outcome is CommitOutcome.ACKED:

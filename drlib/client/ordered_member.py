@@ -243,6 +243,7 @@ class OrderedMember(Closing):
             elif error.code() == ck.KafkaError._PARTITION_EOF:  # also after control records, which are not delivered
                 self._advance(partition, message.offset())
             elif error.fatal() or error.code() in (
+                ck.KafkaError._FATAL,  # as a message it is not marked as fatal
                 ck.KafkaError.TOPIC_AUTHORIZATION_FAILED,
                 ck.KafkaError.GROUP_AUTHORIZATION_FAILED,
             ):
@@ -250,7 +251,8 @@ class OrderedMember(Closing):
         return messages
 
     def _advance(self, partition: TopicPartition, position: int) -> None:
-        if partition in self._assigned and position > self._polled.get(partition, -1):
+        """Also back: a log that was created again or truncated is read from its start, and what is read there is committed."""
+        if partition in self._assigned:
             self._polled[partition] = position
 
     def _at_cutover(self, partition: TopicPartition, position: int) -> bool:

@@ -5,6 +5,7 @@ never a part. A writer whose version is taken is refused; a reader ignores an ol
 Not for: the contents of a pointer (`drlib.client.pointer`), nor its form in Kafka (`drlib.client.pointer_topic`).
 """
 
+import contextlib
 import os
 import re
 import time
@@ -79,6 +80,15 @@ def write_atomic(path: Path, pointer: Pointer) -> None:
 def own_file(common: Path, application: str) -> Path:
     """Where the pointer of one application is, beside that of all."""
     return common.with_name(f"{common.stem}.{application}{common.suffix}")
+
+
+def read_all(common: Path) -> dict[Path, Pointer]:
+    """The pointer of all applications and those of single ones, as far as they exist. Raises `UsageError`."""
+    stored = {}
+    for path in (common, *sorted(common.parent.glob(own_file(common, "*").name))):
+        with contextlib.suppress(FileNotFoundError):
+            stored[path] = read(path)
+    return stored
 
 
 class PointerWatcher:

@@ -237,3 +237,58 @@ def test_ordered_consumer_follows_the_pointer(lab: Lab, fresh_topic: Fresh, tmp_
         drlib.publish_pointer(config, "RIGHT", pointer=pointer, remote_prefix="LEFT.")
         with pytest.raises(drlib.DrlibError, match=f"has no cutover for {remote}"):
             consumer.poll(10.0)
+
+
+def test_error_during_a_hold_is_one_of_drlib(lab: Lab, fresh_topic: Fresh, tmp_path: Path) -> None:
+    """A member that waits for a commit in a hold still takes part in its group, and may be fenced there."""
+    left, topic, group = lab.clusters["LEFT"].bootstrap, fresh_topic("orders"), fresh_topic("group")
+    create_topics(left, [TopicSpec(topic, 1)])
+    write(left, topic, 1, 0, 10)
+    config, pointer = lab.write_properties(tmp_path / "clusters.properties"), tmp_path / "pointer.json"
+    drlib.publish_pointer(config, "LEFT", pointer=pointer)
+    instance = {"group.instance.id": "one", "heartbeat.interval.ms": 200}
+    with (
+        drlib.ActiveCluster("orders", config, pointer=pointer) as active,
+        drlib.OrderedConsumer(active, group, topic, settings=instance) as consumer,
+    ):
+        deadline = Deadline(60)
+        while consumer.poll(0.2) is None:
+            assert not deadline.passed
+        drlib.publish_pointer(config, "LEFT", pointer=pointer, hold=True)
+        with drlib.OrderedConsumer({"bootstrap.servers": left}, group, topic, settings=instance) as other:
+
+            def poll_both() -> None:
+                while not deadline.passed:
+                    consumer.poll(0.2)
+                    other.poll(0.2)
+
+            with pytest.raises(drlib.DrlibError, match=group):
+                poll_both()
+            assert consumer.commit() is drlib.CommitOutcome.REFUSED
+
+
+def test_commit_repeated_until_it_is_answered_ends_when_the_pointer_has_moved(
+    lab: Lab, fresh_topic: Fresh, tmp_path: Path
+) -> None:
+    topic, group = fresh_topic("orders"), fresh_topic("group")
+    for cluster in lab.clusters.values():
+        create_topics(cluster.bootstrap, [TopicSpec(topic, 1)])
+        write(cluster.bootstrap, topic, 1, 0, 10)
+    config, pointer = lab.write_properties(tmp_path / "clusters.properties"), tmp_path / "pointer.json"
+    drlib.publish_pointer(config, "LEFT", pointer=pointer)
+    with (
+        drlib.ActiveCluster("orders", config, pointer=pointer) as active,
+        drlib.OrderedConsumer(active, group, topic) as consumer,
+    ):
+        deadline = Deadline(30)
+        while consumer.poll(0.2) is None:
+            assert not deadline.passed
+        drlib.publish_pointer(config, "RIGHT", pointer=pointer)
+        wait_until("the pointer names RIGHT", lambda: active.current().alias == "RIGHT")
+        while (outcome := consumer.commit()) is drlib.CommitOutcome.UNKNOWN:
+            assert not deadline.passed
+        assert outcome is drlib.CommitOutcome.REFUSED
+        while consumer.poll(0.2) is None:
+            assert not deadline.passed
+        assert consumer.active is not None
+        assert consumer.active.alias == "RIGHT"

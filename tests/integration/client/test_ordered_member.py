@@ -218,3 +218,17 @@ def test_refused_commit_rewinds_to_the_start_of_the_batch(right: str, fresh_topi
         offsets = [r.offset for r in records if r.partition == partition]
         assert offsets == sorted(offsets)
     assert_remote_first(records, plan)
+
+
+def test_records_below_the_committed_offset_are_committed_where_they_were_read(right: str, fresh_topic: Fresh) -> None:
+    """A topic that was created again under its name begins at 0: the group's old offset would skip its records later."""
+    group, plan = prepare(right, fresh_topic, 30)
+    set_positions(right, group, str(plan.remote), dict.fromkeys(range(PARTITIONS), 500))
+    with OrderedMember({"bootstrap.servers": right}, group, plan, max_batch=5) as consumer:
+        read([consumer], 2 * 30 + PARTITIONS)
+        remote = {TopicPartition(str(plan.remote), p) for p in range(PARTITIONS)}
+        committed = consumer.committed(remote)
+    last_record = 30 // PARTITIONS + 1
+    assert all(
+        last_record <= committed[TopicPartition(str(plan.remote), p)] <= plan.cutover[p] for p in range(PARTITIONS)
+    )

@@ -123,6 +123,29 @@ def test_publish_pointer_uses_the_next_version(config: Path, tmp_path: Path) -> 
         drlib.publish_pointer(config, "UP", pointer=path)
 
 
+def test_pointer_files_move_one_application_alone_and_all_with_it(config: Path, tmp_path: Path) -> None:
+    path, own = tmp_path / "pointer.json", tmp_path / "pointer.orders.json"
+
+    def followed() -> dict[str, str]:
+        found = {}
+        for application in ("orders", "bills"):
+            with drlib.ActiveCluster(application, config, pointer=path) as active:
+                found[application] = active.current().alias
+        return found
+
+    drlib.publish_pointer(config, "LEFT", pointer=path)
+    alone = drlib.publish_pointer(config, "RIGHT", "orders", pointer=path)
+    assert (alone.pointer.version, alone.where) == (2, (own.name,))
+    assert followed() == {"orders": "RIGHT", "bills": "LEFT"}
+    drlib.publish_pointer(config, "RIGHT", "orders", pointer=path, hold=True)
+    assert drlib.publish_pointer(config, "LEFT", pointer=path).where == (path.name, own.name)
+    assert pointer_file.read(path) == pointer_file.read(own)
+    assert pointer_file.read(own).version == 4
+    assert followed() == {"orders": "LEFT", "bills": "LEFT"}
+    with pytest.raises(UsageError, match="no / in its name"):
+        drlib.publish_pointer(config, "LEFT", "a/b", pointer=path)
+
+
 def test_pointers_for_application_and_everyone(config: Path) -> None:
     stored: Pointers = {}
     apply_record(stored, b"*", pointer.encode(LEFT), "here")

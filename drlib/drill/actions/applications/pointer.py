@@ -10,7 +10,6 @@ source that is lost all move that are there.
 Not for: what a pointer is (`drlib.client.pointer`, `pointer_topic`).
 """
 
-import contextlib
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -101,7 +100,7 @@ class PointerPlace:
     def read(self) -> Read:
         """Raises `Unreachable` when no cluster answers, `PointerConflict` for two contents of one version, `UsageError`."""
         if (common := self._place.pointer) is not None:
-            stored = _stored(common)
+            stored = pointer_file.read_all(common)
             ours = [stored[path] for path in (self.file, common) if path in stored]
             highest = max((each.version for each in stored.values()), default=0)
             return Read(max(ours, key=lambda each: each.version, default=None), {}, 1 + highest)
@@ -206,7 +205,7 @@ class PointerPlace:
     def _write_files(self, pointer: Pointer) -> None:
         """What is written for all applications replaces the pointers of single ones, but of those that stay."""
         assert self.file is not None
-        stored, left = _stored(self.file) if self._application == EVERYONE else {}, {}
+        stored, left = pointer_file.read_all(self.file) if self._application == EVERYONE else {}, {}
         if stored:
             common = stored.pop(self.file, None)
             own = [(str(path), each) for path, each in stored.items()]
@@ -267,15 +266,6 @@ class PointerPlace:
                 if alias != self._place.flow.target
             }
         )
-
-
-def _stored(common: Path) -> dict[Path, Pointer]:
-    """The pointer of all applications and those of single ones, as far as they exist."""
-    stored = {}
-    for path in (common, *sorted(common.parent.glob(pointer_file.own_file(common, "*").name))):
-        with contextlib.suppress(FileNotFoundError):
-            stored[path] = pointer_file.read(path)
-    return stored
 
 
 def of_flow(own: Pointer, flow: Flow, prefixes: Collection[str], *, lost: bool = False) -> bool:
