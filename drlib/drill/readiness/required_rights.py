@@ -27,6 +27,7 @@ from drlib.mirror.offsets.unreplicated.ledger import TOPIC as TAILS
 from drlib.mirror.preflight.checks import READ_SOURCE, WRITE_MIRROR, start_rights
 from drlib.mirror.preflight.pattern_resources import Names, resources
 from drlib.mirror.preflight.required_acls import ANONYMOUS, UNKNOWN_PRINCIPAL, Right, command, principal_of
+from drlib.mirror.sync.group_offsets_back import interval_s
 from drlib.mirror.sync.rules.local_topics import keeps_names
 from drlib.mirror.sync.source_groups import OFFSETS_TOPIC
 from drlib.mirror.transactions.transaction_state import TRANSACTIONS_TOPIC
@@ -126,6 +127,7 @@ class _Reach:
         )
         back = settings.flow(self.target, self.source)
         self.back = back if back.emit_heartbeats else None
+        self.syncs_back = interval_s(flow, back) is not None
         self.at_start = start_rights(flow, settings.flows)
         self.heartbeats = sorted(filter(flow.mirrors_topic, _heartbeats_on(settings, self.source)))
         self.mirrored = (*topics, *map(Names, self.heartbeats))
@@ -196,8 +198,9 @@ def _mirror(reach: _Reach) -> list[Grant]:
         wanted += reach.on(where, "topic", [flow.offset_syncs_topic], "CREATE", "WRITE")
     if flow.sync_group_offsets:
         wanted += reach.on(target, "group", reach.groups, "READ")
-    if flow.sync_group_offsets_back:
+    if reach.syncs_back:
         wanted += reach.on(source, "group", reach.groups, "READ")
+        wanted += reach.on(target, "topic", [TAILS], "READ")  # below which source offset records were settled
     if flow.sync_local_topics and not keeps_names(flow):
         wanted += reach.on(target, "topic", reach.topics, "CREATE", "DESCRIBE")
     if flow.sync_quotas:

@@ -17,6 +17,7 @@ from drlib.config.settings import MirrorSettings
 from drlib.drill.inventory.rules import GROUPS_OF_DRLIB
 from drlib.drill.readiness.checks.observations import Unanswered
 from drlib.drill.readiness.observe import clusters
+from drlib.drill.readiness.observe.applications.applications import written_by_applications
 from drlib.drill.readiness.observe.ask import ask
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.cluster import Cluster
@@ -58,7 +59,7 @@ async def _observe(settings: MirrorSettings, cluster: ClusterSettings, end: floa
         metadata = asked.metadata
         outgoing = [each for each in settings.enabled_flows if each.flow.source == cluster.alias]
         topics = frozenset(n for n, topic in metadata.topics.items() if topic.error_code == 0 and topic.partitions)
-        mirrored = [name for name in topics if any(each.mirrors_topic(name) for each in outgoing)]
+        mirrored = written_by_applications(topics, outgoing)
         listed, producers, authorizer = await asyncio.gather(
             asked.ask_blocking(partial(_groups, cluster, _left_s(end)), _left_s(end)),
             asked.ask(_producers(asked.client, metadata, mirrored), _left_s(end)),

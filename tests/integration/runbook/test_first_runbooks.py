@@ -155,13 +155,13 @@ def test_names_are_asked_for_at_a_terminal_and_the_file_is_left_to_its_owner(eng
 def test_secured_clusters_are_asked_and_a_user_who_is_not_shown_all_groups_knows_none(tmp_path: Path) -> None:
     with Lab(tmp_path / "lab", ("paris", "lyon"), security=MODES["scram"]) as lab:
         paris = lab.clusters["paris"]
-        create_topics(paris.settings(), [TopicSpec("flights", 1)])
+        create_topics(paris.settings(), [TopicSpec("flights", 1), TopicSpec("heartbeats", 1)])
         wait_for("the group is there", lambda: place_group(paris, "billing", {TopicPartition("flights", 0): 0}))
         of = {
             user: load_mirror_settings(lab.write_properties(tmp_path / f"{user}.properties", user=user))
-            for user in (ADMIN, "audit")
+            for user in (ADMIN, "audit", "drill")
         }
-        admin, audit = (observation.facts(each, observe.observe(each))[0] for each in of.values())
+        admin, audit, drill = (observation.facts(each, observe.observe(each))[0] for each in of.values())
     assert admin.complete
     assert admin.source.authorizer is True
     assert list(admin.mirrored) == ["flights"]
@@ -171,3 +171,5 @@ def test_secured_clusters_are_asked_and_a_user_who_is_not_shown_all_groups_knows
     assert audit.written is None
     assert any("may lack Describe on the cluster" in why for why in audit.source.unknown)
     assert audit.source.authorizer is True
+    assert drill.written == ()  # its rights are those of doctor FILE --rights: none to read heartbeats
+    assert drill.source.unknown == ()

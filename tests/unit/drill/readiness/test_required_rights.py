@@ -163,6 +163,15 @@ def test_mirror_of_a_pair_reads_the_journal_of_the_flow_back(tmp_path: Path) -> 
     assert ("paris", "topic __drlib-journal.lyon.internal") not in rights(settings(tmp_path, names), Role.MIRROR)
 
 
+def test_mirror_that_brings_positions_back_reads_what_was_settled(tmp_path: Path) -> None:
+    """It does so by default in a pair whose flow back synchronizes groups."""
+    pair = settings(tmp_path, "lyon->paris.enabled = true", "lyon->paris.sync.group.offsets.enabled = true")
+    found = rights(pair, Role.MIRROR)
+    assert found["lyon", "topic drlib.tails.internal"] == {"READ"}
+    assert "READ" in found["paris", "group billing"]
+    assert ("lyon", "topic drlib.tails.internal") not in rights(settings(tmp_path), Role.MIRROR)
+
+
 def test_mirror_in_a_ring_has_the_rights_on_the_journals_of_relays(tmp_path: Path) -> None:
     file = FILE.replace("paris, lyon", "paris, lyon, nice") + "nice.bootstrap.servers = n:1\n"
     names = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
