@@ -793,7 +793,7 @@ class Lane:
             unavailable=unavailable,
             filled_again=filled_again,
             begin=partial(start_of_new, source, target, self.journal_partition, self.context.start),
-            was_shared=lambda topic_id: self.context.reverse is not None and self.context.reverse.remembers(topic_id),
+            was_shared=lambda *topic: self.context.reverse is not None and self.context.reverse.may_hold_copies(*topic),
         )
         await start.plan_streams(topics, entries)
         return log, start

@@ -84,7 +84,7 @@ class ClaimStart:
     unavailable: Mapping[TopicPartition, MirrorUnavailable]  # mirror partitions that are left out
     filled_again: Collection[str]  # mirror topics that begin again with this claim
     begin: Callable[[Sequence[LaneTopic]], Awaitable[Mapping[SourcePartition, Begin]]]  # by the flow's start rule
-    was_shared: Callable[[uuid.UUID], bool] = lambda _: False  # source topics that hold copies of the reverse flow's
+    was_shared: Callable[[str, uuid.UUID], bool] = lambda *_: False  # source topics that may hold copies
     entries: list[Entry] = field(default_factory=list)
     streams: list[PartitionStream] = field(default_factory=list)
     parked: list[PartitionStream] = field(default_factory=list)
@@ -206,7 +206,7 @@ class ClaimStart:
             start_known=offsets.position is not None or source in self.logs.starts,
             unproven=topic.unproven,
             real_id=topic.real_id,
-            shared=topic.shared or self.was_shared(topic.topic_id),
+            shared=topic.shared or self.was_shared(topic.source, topic.topic_id),
             copied_back=topic.shared,
             hop=topic.hop,
         )

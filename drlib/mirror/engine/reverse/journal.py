@@ -335,6 +335,10 @@ class ReverseJournal:
         """Was the source topic ever read as one that both directions copy?"""
         return (topic_id, 0) in self._remembered
 
+    def may_hold_copies(self, topic: str, topic_id: uuid.UUID) -> bool:
+        """Was it, or one that had its name before? Lanes write by name, some batches into the one that took its place."""
+        return any(map(self.remembers, {topic_id, *self._named[topic]}))
+
     @property
     def of_ring(self) -> bool:
         """Is the reverse flow the incoming one of a ring?"""

@@ -220,6 +220,29 @@ def test_journal_whose_reading_broke_off_forgets_no_claim(cluster: Cluster) -> N
     asyncio.run(run())
 
 
+def test_batch_that_a_lane_wrote_by_name_into_a_topic_that_was_created_again_is_not_copied_back(
+    cluster: Cluster,
+) -> None:
+    """The flow that wrote it does not journal the new topic, and is disabled then: it went for a topic of one direction."""
+
+    async def run() -> None:
+        follower, again = journal(ready_cluster(cluster)), UUID(int=3)
+        assert not follower.may_hold_copies("orders", again)
+        follower.remember(0, [TopicNames(HERE, "orders", "orders", THERE), Shared(HERE, JOURNAL)])
+        assert follower.may_hold_copies("orders", again)
+        assert follower.may_hold_copies("orders", HERE)
+        assert not follower.may_hold_copies("invoices", UUID(int=4))
+        own = Own(key=SourcePartition(again, 0), copied_back=False)
+        response = records_of(LANE.producer_id, CLIENT)
+        assert await held(follower, own, response) is None
+        known = follower.known_of(own)
+        assert [known.leaves_out(header) for header, _ in iter_batches(response.records)] == [True, False]
+        follower.forget([HERE])  # its mirror is filled again, with all that there is
+        assert not follower.may_hold_copies("orders", again)
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("loss", ["created again", "shorter", "another batch", "gone"])
 def test_journal_that_lost_what_was_read_decides_nothing(cluster: Cluster, loss: str) -> None:
     async def run() -> None:
