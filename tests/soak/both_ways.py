@@ -104,7 +104,7 @@ class Schedule:
             for sort, topic in self.topics.items():
                 create_topic(side.bootstrap, topic, PARTITIONS[sort], **(COMPACTED if sort == "compacted" else {}))
         worker = self.engine.start()
-        wait_for("both flows copy", lambda: begun(self.engine, ALL), 90)
+        wait_for("both flows copy", lambda: begun(self.engine.status_path(len(self.engine.processes) - 1), ALL), 90)
         lost = self.rng.random() < 0.2
         with self._clients():
             for _ in range(STEPS):
