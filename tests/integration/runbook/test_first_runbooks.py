@@ -15,12 +15,15 @@ from fix_engine import Engine, commit, create_topic, produce, wait_for
 
 from drlib.config.replication_policy import DEFAULT, IDENTITY
 from drlib.config.settings import load_mirror_settings
+from drlib.drill.readiness.role import Role
+from drlib.drill.testbed.lab_roles import grant_roles
 from drlib.lab.brokers.security import ADMIN, MODES
 from drlib.lab.lab import Lab
 from drlib.lab.workload.topics import TopicSpec, create_topics, place_group
-from drlib.model import TopicPartition
+from drlib.model import Flow, TopicPartition
 from drlib.runbook.file import model
 from drlib.runbook.first_runbooks import observation, observe
+from drlib.runbook.first_runbooks.observation import FlowFacts
 from drlib.runs.scorecard import Objectives
 
 
@@ -161,7 +164,13 @@ def test_secured_clusters_are_asked_and_a_user_who_is_not_shown_all_groups_knows
             user: load_mirror_settings(lab.write_properties(tmp_path / f"{user}.properties", user=user))
             for user in (ADMIN, "audit", "drill")
         }
-        admin, audit, drill = (observation.facts(each, observe.observe(each))[0] for each in of.values())
+        grant_roles({Role.DRILL: tmp_path / "drill.properties"}, Flow("paris", "lyon"), lab.clusters)
+
+        def seen_by(user: str) -> FlowFacts:
+            return observation.facts(of[user], observe.observe(of[user]))[0]
+
+        wait_for("its rights are in effect", lambda: not seen_by("drill").source.unknown)
+        admin, audit, drill = map(seen_by, of)
     assert admin.complete
     assert admin.source.authorizer is True
     assert list(admin.mirrored) == ["flights"]
@@ -172,4 +181,3 @@ def test_secured_clusters_are_asked_and_a_user_who_is_not_shown_all_groups_knows
     assert any("may lack Describe on the cluster" in why for why in audit.source.unknown)
     assert audit.source.authorizer is True
     assert drill.written == ()  # its rights are those of doctor FILE --rights: none to read heartbeats
-    assert drill.source.unknown == ()
