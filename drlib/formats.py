@@ -194,3 +194,8 @@ def _escape(character: str) -> str:
     if unicodedata.category(character) in ("Cc", "Cf", "Cs"):
         return character.encode("unicode_escape").decode("ascii")
     return character  # unassigned or for private use: shown as the terminal's font has it
+
+
+def bracketed(host: str) -> str:
+    """As it stands before a port: an IPv6 address in the brackets that `decoding.address` removes."""
+    return f"[{host}]" if ":" in host else host

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+import pytest
 from confluent_kafka import Producer
 from deadline import Deadline
 from fix_engine import Engine, idempotent_producer
@@ -19,11 +20,14 @@ from fix_engine import Engine, idempotent_producer
 from drlib.config.settings import load_mirror_settings
 from drlib.kafka.net import group_requests, requests
 from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol import recode
 from drlib.kafka.protocol.batch import BatchHeader
 from drlib.kafka.protocol.error_codes import BrokerError
+from drlib.kafka.protocol.fetch import FetchedPartition
 from drlib.mirror.engine.fencing.claim import claim
-from drlib.mirror.engine.fetch.memory import Memory
+from drlib.mirror.engine.fetch.fetch_response import FetchResponseHandler, PartitionFetch
+from drlib.mirror.engine.fetch.memory import Memory, Reservation
 from drlib.mirror.engine.lane.lane import Housekeeping
 from drlib.mirror.flow import FlowRunner, FlowSetup, RunningFlow
 from drlib.mirror.journal.entries import ClaimId, Entry
@@ -42,6 +46,26 @@ async def until(what: str, condition: Callable[..., bool], deadline_s: float = 4
     while not condition():
         assert not deadline.passed, f"not within {deadline.waited_s:.0f} s: {what}"
         await asyncio.sleep(0.03)
+
+
+Change = Callable[[FetchResponseHandler, PartitionFetch, int, FetchedPartition], FetchedPartition]
+
+
+def change_responses(monkeypatch: pytest.MonkeyPatch, change: Change) -> None:
+    """The lanes handle what `change` returns for a partition of a response to a request from an offset, or its error."""
+    handle = FetchResponseHandler.handle
+
+    async def changed(
+        self: FetchResponseHandler,
+        connection: Connection,
+        fetch: PartitionFetch,
+        offset: int,
+        response: FetchedPartition,
+        reservation: Reservation | None,
+    ) -> None:
+        await handle(self, connection, fetch, offset, change(self, fetch, offset, response), reservation)
+
+    monkeypatch.setattr(FetchResponseHandler, "handle", changed)
 
 
 @dataclass

@@ -307,9 +307,7 @@ async def read_range(
     deadline = time.monotonic() + DEADLINE_S
     while position < end:
         wanted = FetchPartition(partition.topic, topic_id, partition.partition, position, chunk)
-        (response,) = await requests.fetch(
-            connection, [wanted], max_wait_ms=500, min_bytes=1, max_bytes=chunk, read_committed=committed
-        )
+        (response,) = await requests.fetch(connection, [wanted], min_bytes=1, max_bytes=chunk, read_committed=committed)
         chunk = most_bytes
         raise_for(response.error_code, f"reading {partition} at {position}", topics=[partition.topic])
         filtered = AbortedFilter(response.aborted)

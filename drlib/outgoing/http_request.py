@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from drlib.formats import bracketed
+
 CHUNK: Final = 65536
 _MOST_LABEL: Final = (
     63  # letters of one part of a host's name (RFC 1035): resolvers raise other errors for a longer one
@@ -39,8 +41,7 @@ class Address:
     target: str = field(default="/", repr=False)
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.scheme}://{host}" + (f":{self.port}" if self.port is not None else "")
+        return f"{self.scheme}://{bracketed(self.host)}" + (f":{self.port}" if self.port is not None else "")
 
     @property
     def private(self) -> bool:

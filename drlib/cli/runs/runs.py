@@ -88,9 +88,8 @@ def runs(
             console.print(_plans(plans[-limit:][::-1]), "Run one: drlib run --plan HASH", sep="\n")
         if standings:
             console.print(_stands(standings))
-    in_order = sorted(
-        past, key=lambda run: not ahead(run.outcome, now_ms)
-    )  # the last is the newest whose time is known
+    # the last is the newest whose time is known
+    in_order = sorted(past, key=lambda run: not ahead(run.outcome, now_ms))
     ended = {r.outcome.runbook: r.outcome.verdict for r in in_order if r.stored.evidence is not Evidence.PENDING}
     missed = [s.runbook for s in standings if s.overdue or ended.get(s.runbook) in (Verdict.FAIL, Verdict.UNKNOWN)]
     if check and not standings:

@@ -38,7 +38,7 @@ from drlib.client.bootstrap.names import Info, Names
 from drlib.client.bootstrap.notes import Note
 from drlib.client.bootstrap.rules import State, connections_within, ended_for_new, servers_in_turn
 from drlib.errors import UsageError
-from drlib.formats import count
+from drlib.formats import bracketed, count
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.staggered import AllFailed, first_success
 
@@ -353,7 +353,7 @@ def _reason(error: Exception) -> str:
 
 def not_listening(host: str, port: int, error: OSError, option: str = "--listen") -> UsageError:
     """Why an address, given as `option`, cannot be listened at, with what to do."""
-    host = f"[{host}]" if ":" in host else host
+    host = bracketed(host)
     why, remedy = error.strerror or str(error), f"Give an address of this machine that is free: {option} HOST:PORT."
     if error.errno == errno.EADDRINUSE:
         why = "another process listens there"

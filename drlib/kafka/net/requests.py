@@ -47,6 +47,9 @@ EARLIEST, LATEST = -2, -1  # timestamps of ListOffsets that mean the log start a
 ProofOf = Callable[[TopicId, int], Proof | None]
 """By topic ID and partition: a batch that was read of its log."""
 
+TIERED_WAIT_MS = 500
+"""`fetch.max.wait.ms` of Kafka's consumer. Before Kafka 3.8 (KIP-1018) a broker gives up what it reads from tiered storage, and
+answers nothing, when a request's own wait is over; with `min_bytes` 0 what is on its disk never waits."""
 FETCH_GRACE_S = 30.0  # beyond the long poll: a disk or a link may be slow
 THROTTLED_S = 60.0  # beyond the pause that the first such answer announces: a client that is alone is answered by then
 
@@ -474,7 +477,7 @@ async def fetch(
     conn: Connection,
     partitions: Iterable[FetchPartition],
     *,
-    max_wait_ms: int,
+    max_wait_ms: int = TIERED_WAIT_MS,
     min_bytes: int,
     max_bytes: int,
     read_committed: bool,

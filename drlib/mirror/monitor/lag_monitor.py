@@ -382,9 +382,7 @@ async def first_batch(
     The response is one batch, which a broker sends whole. None when the broker has no record there.
     """
     wanted = FetchPartition(partition.topic, topic_id, partition.partition, offset, 1)
-    (answer,) = await requests.fetch(
-        connection, [wanted], max_wait_ms=500, min_bytes=0, max_bytes=1, read_committed=False
-    )
+    (answer,) = await requests.fetch(connection, [wanted], min_bytes=0, max_bytes=1, read_committed=False)
     for header, view in iter_batches(answer.records):
         if header.last_offset >= offset and header.count:
             stamp = header.max_timestamp if header.is_log_append_time else header.base_timestamp

@@ -21,6 +21,7 @@ from drlib import decoding
 from drlib.config import keys
 from drlib.config.shown import PUBLIC, holds_secret, without_scope
 from drlib.errors import Aborted, DrlibError, MissingDependency, Unreachable, UsageError
+from drlib.formats import bracketed
 from drlib.kafka.java_formats.properties import Entry, PropertiesFile
 from drlib.kafka.java_formats.references import only_references, refers
 from drlib.kafka.security.java_keys import HONOURED
@@ -123,7 +124,7 @@ def settings(
 def advertised_address(address: str, own: str) -> str:
     """`HOST:PORT` for the worker's claims; a wildcard host is replaced by the executor's `own` address."""
     host, _, port = address.rpartition(":")
-    return address if host not in ("0.0.0.0", "::", "[::]") else f"[{own}]:{port}" if ":" in own else f"{own}:{port}"
+    return address if host not in ("0.0.0.0", "::", "[::]") else f"{bracketed(own)}:{port}"
 
 
 def should_restart(exit_code: int, retriable: bool, ran: bool) -> bool:

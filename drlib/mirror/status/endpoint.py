@@ -28,6 +28,7 @@ from prometheus_client.registry import Collector
 from drlib import decoding
 from drlib.client.bootstrap.proxy import not_listening
 from drlib.errors import UsageError
+from drlib.formats import bracketed
 from drlib.mirror.status import worker_status as status
 from drlib.mirror.status.metrics import WorkerCollector
 
@@ -200,7 +201,7 @@ def start_server(
 def listening_at(address: str, server: WSGIServer) -> str:
     """HOST:PORT of a server that was started at `address`, with the port that the system chose for 0."""
     host, _ = parse_address(address)
-    return f"{f'[{host}]' if ':' in host else host}:{server.server_port}"
+    return f"{bracketed(host)}:{server.server_port}"
 
 
 def _family(host: str, port: int) -> socket.AddressFamily:

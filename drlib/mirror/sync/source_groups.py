@@ -395,9 +395,8 @@ class GroupPositions:
             listed = dict.fromkeys(g.group for g in cluster.groups() if self._settings.mirrors_group(g.group))
             asked = [*listed, *sorted({group for group, _ in doubtful}.difference(listed))[:MOST_ASKED]]
             asked_ms = clock.now_ms()
-            unknown: dict[
-                str, DrlibError
-            ] = {}  # its coordinator is not available, or an open transaction holds it back
+            # their coordinator is not available, or an open transaction holds them back
+            unknown: dict[str, DrlibError] = {}
             for group, answer in cluster.committed(asked).items():
                 if isinstance(answer, ClusterRefused):
                     (refused if group in listed else unlisted)[group] = answer

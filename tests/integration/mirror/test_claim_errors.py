@@ -8,15 +8,13 @@ from collections.abc import Iterator
 
 import pytest
 from fix_engine import Engine, create_topic, wait_for
-from testbed_lane import connected, running, send, until
+from testbed_lane import change_responses, connected, running, send, until
 
 from drlib.kafka.net import api_versions as versions
 from drlib.kafka.net.cluster_client import ClusterClient
-from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol.fetch import FetchedPartition
 from drlib.mirror.engine.fetch import backlog_reader
 from drlib.mirror.engine.fetch.fetch_response import FetchResponseHandler, PartitionFetch
-from drlib.mirror.engine.fetch.memory import Reservation
 from drlib.mirror.engine.lane import lane, produce_loop
 from drlib.mirror.engine.lane.parked_partitions import ParkedPartitions
 from drlib.mirror.engine.lane.topics import unavailable_mirrors
@@ -101,23 +99,17 @@ async def test_claim_fault_within_a_fetch_response_claims_again(
     topic = engine.topics
     engine.extra["drlib.lanes"] = "1"
     await asyncio.to_thread(create_topic, engine.left, topic, 1)
-    handle = FetchResponseHandler.handle
     faults: list[int] = []
 
-    async def faulty(
-        self: FetchResponseHandler,
-        connection: Connection,
-        fetch: PartitionFetch,
-        offset: int,
-        response: FetchedPartition,
-        reservation: Reservation | None,
-    ) -> None:
+    def faulty(
+        handler: FetchResponseHandler, fetch: PartitionFetch, offset: int, response: FetchedPartition
+    ) -> FetchedPartition:
         if not faults:
             faults.append(offset)
-            raise LaneFault(self.journal.lane, "the journal answered code 7")
-        await handle(self, connection, fetch, offset, response, reservation)
+            raise LaneFault(handler.journal.lane, "the journal answered code 7")
+        return response
 
-    monkeypatch.setattr(FetchResponseHandler, "handle", faulty)
+    change_responses(monkeypatch, faulty)
     async with running(engine) as owner:
         await asyncio.to_thread(send, engine.left, topic, ["a", "b"])
         await owner.mirrored(topic, {0: 2})

@@ -272,17 +272,21 @@ async def test_worker_waits_for_loading_coordinator(engine: Engine, monkeypatch:
     await running_worker
 
 
+async def mirrors_beside(engine: Engine, partitions: int) -> tuple[MirrorTopics, EventLog]:
+    """What creates mirror topics, where another worker has made the one of `engine.topics`."""
+    await asyncio.to_thread(create_topic, engine.left, engine.topics, partitions)
+    await asyncio.to_thread(create_topic, engine.right, mirror_of(engine, engine.topics), partitions)
+    settings, events = load_mirror_settings(engine.properties), EventLog()
+    flow = settings.flow(engine.source, engine.target)
+    return MirrorTopics(flow, settings.clusters[engine.source], settings.clusters[engine.target], events), events
+
+
 async def test_mirror_topic_just_created_by_another_worker_is_waited_for(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The broker that reports the topic as existing is not the one asked for its description."""
     topic = engine.topics
-    await asyncio.to_thread(create_topic, engine.left, topic, 3)
-    await asyncio.to_thread(create_topic, engine.right, mirror_of(engine, topic), 3)
-    settings = load_mirror_settings(engine.properties)
-    flow = settings.flow(engine.source, engine.target)
-    events = EventLog()
-    mirrors = MirrorTopics(flow, settings.clusters[engine.source], settings.clusters[engine.target], events)
+    mirrors, events = await mirrors_beside(engine, 3)
     ask, answers = Cluster.topics, itertools.count()
 
     def late(self: Cluster, names: Iterable[str] | None = None, **how: bool) -> dict[str, TopicDescription]:
@@ -296,12 +300,7 @@ async def test_mirror_topic_just_created_by_another_worker_is_waited_for(
 async def test_mirror_topic_just_grown_by_another_worker_is_no_refusal(engine: Engine) -> None:
     """Else the partitions of this worker's lanes would wait for the next refresh, ten minutes later."""
     topic = engine.topics
-    await asyncio.to_thread(create_topic, engine.left, topic, 3)
-    await asyncio.to_thread(create_topic, engine.right, mirror_of(engine, topic), 3)
-    settings = load_mirror_settings(engine.properties)
-    flow = settings.flow(engine.source, engine.target)
-    events = EventLog()
-    mirrors = MirrorTopics(flow, settings.clusters[engine.source], settings.clusters[engine.target], events)
+    mirrors, events = await mirrors_beside(engine, 3)
     assert await asyncio.to_thread(mirrors.create_or_grow, {topic: 3}, {topic: 1}) == {topic: 3}
     assert events.snapshot() == ()
 

@@ -12,14 +12,12 @@ from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import AdminClient
 from fix_engine import Engine, alter, commit, create_topic, produce, read_all
 from fix_lab import LabFactory
-from testbed_lane import connected, running, send, until
+from testbed_lane import change_responses, connected, running, send, until
 
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_ID
 from drlib.kafka.protocol.fetch import FetchedPartition
 from drlib.mirror.engine.fetch.fetch_response import FetchResponseHandler, PartitionFetch
-from drlib.mirror.engine.fetch.memory import Reservation
 from drlib.mirror.engine.lane import parked_partitions
 from drlib.mirror.mm2.records import Checkpoint
 from drlib.mirror.sync import source_groups
@@ -57,23 +55,17 @@ async def test_topic_that_a_broker_does_not_know_yet_is_read_again(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A broker whose metadata is behind, as after a restart or a freeze, answers as if the topic was deleted."""
-    handle = FetchResponseHandler.handle
     answered: list[int] = []
 
-    async def behind(
-        self: FetchResponseHandler,
-        connection: Connection,
-        fetch: PartitionFetch,
-        offset: int,
-        response: FetchedPartition,
-        reservation: Reservation | None,
-    ) -> None:
+    def behind(
+        _: FetchResponseHandler, fetch: PartitionFetch, offset: int, response: FetchedPartition
+    ) -> FetchedPartition:
         if not answered and offset == fetch.stream.position:
             answered.append(offset)
-            response = replace(response, error_code=UNKNOWN_TOPIC_ID, records=memoryview(b""))
-        await handle(self, connection, fetch, offset, response, reservation)
+            return replace(response, error_code=UNKNOWN_TOPIC_ID, records=memoryview(b""))
+        return response
 
-    monkeypatch.setattr(FetchResponseHandler, "handle", behind)
+    change_responses(monkeypatch, behind)
     monkeypatch.setattr(parked_partitions, "FIRST_RETRY_S", 0.2)
     await asyncio.to_thread(create_topic, engine.left, engine.topics, 1)
     await asyncio.to_thread(send, engine.left, engine.topics, ["a", "b"])

@@ -205,7 +205,7 @@ class _Coordinator:
                 if error.code in FENCED:
                     raise LaneLost(self.transactional_id, error.name) from error
                 if error.code in AUTHORIZATION or error.code == INVALID_TRANSACTION_TIMEOUT:
-                    raise  # the code says which right is missing
+                    raise  # the code says which right is missing, or that the time is too long
                 if error.code not in _REPEAT or time.monotonic() > deadline:
                     raise LaneFault(self.transactional_id, str(error)) from error
                 if known and error.code == UNKNOWN_TOPIC_OR_PARTITION:

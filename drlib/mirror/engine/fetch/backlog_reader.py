@@ -40,9 +40,6 @@ DENSITY_MEMORY = 32  # responses until a thin one is forgotten: batches cut off 
 PAUSE_S = 0.05  # after a response without progress
 ALONE_AGAIN_S = 1.0  # least time between two requests for one partition that returns nothing, which block the others
 STALLED_S = 5.0
-TIERED_WAIT_MS = (
-    500  # `fetch.max.wait.ms` of Kafka's consumer; with `min_bytes` 0 what is on the broker's disk never waits
-)
 
 
 @dataclass(slots=True)
@@ -153,7 +150,7 @@ class BacklogReader:
         future = requests.fetch_future(
             connection,
             wanted,
-            max_wait_ms=TIERED_WAIT_MS,
+            max_wait_ms=requests.TIERED_WAIT_MS,
             min_bytes=0,
             max_bytes=total,
             read_committed=True,

@@ -86,9 +86,7 @@ async def gather(source: ClusterClient, target: ClusterClient, asked: Question) 
 async def _holds(connection: Connection, asked: Question, proof: Proof) -> bool:
     """Does the source's log still have a batch?"""
     wanted = FetchPartition(asked.source.topic, asked.topic_id, asked.source.partition, proof.offset, proof.size)
-    (answer,) = await requests.fetch(
-        connection, [wanted], max_wait_ms=500, min_bytes=0, max_bytes=proof.size, read_committed=False
-    )
+    (answer,) = await requests.fetch(connection, [wanted], min_bytes=0, max_bytes=proof.size, read_committed=False)
     raise_for(0 if answer.error_code == OFFSET_OUT_OF_RANGE else answer.error_code, f"reading {asked.source}")
     return proof.holds(answer.records)
 
@@ -96,9 +94,7 @@ async def _holds(connection: Connection, asked: Question, proof: Proof) -> bool:
 async def _batches(connection: Connection, asked: Question, offset: int) -> Batches:
     """The first batches of the source's log from `offset` on."""
     wanted = FetchPartition(asked.source.topic, asked.topic_id, asked.source.partition, offset, SAMPLE_BYTES)
-    (answer,) = await requests.fetch(
-        connection, [wanted], max_wait_ms=500, min_bytes=0, max_bytes=SAMPLE_BYTES, read_committed=False
-    )
+    (answer,) = await requests.fetch(connection, [wanted], min_bytes=0, max_bytes=SAMPLE_BYTES, read_committed=False)
     raise_for(answer.error_code, f"reading {asked.source} at {offset}", topics=[asked.source.topic])
     return [(header, view) for header, view in iter_batches(answer.records) if header.next_offset > offset]
 

@@ -150,9 +150,7 @@ async def _batches(
     while position < end and most_bytes > 0:
         before = position
         wanted = FetchPartition(at.topic, topic_id, at.partition, position, _CHUNK)
-        (response,) = await requests.fetch(
-            connection, [wanted], max_wait_ms=500, min_bytes=0, max_bytes=_CHUNK, read_committed=True
-        )
+        (response,) = await requests.fetch(connection, [wanted], min_bytes=0, max_bytes=_CHUNK, read_committed=True)
         raise_for(response.error_code, f"reading {at} at {position}", topics=[at.topic])
         filtered = AbortedFilter(response.aborted)
         for header, view in iter_batches(response.records):
