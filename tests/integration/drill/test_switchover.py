@@ -109,7 +109,7 @@ def runs(both: Both) -> bool:
         state = status.read(both.engine.status_path(0))
     except UsageError:
         return False
-    return len(state.flows) == 2 and all(lane.state == "running" for flow in state.flows for lane in flow.lanes)
+    return [{lane.state for lane in flow.lanes} for flow in state.flows] == [{"running"}] * 2
 
 
 def seen(application: Application, cluster: str, kind: str) -> int:

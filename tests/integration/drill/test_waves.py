@@ -55,7 +55,7 @@ class Site:
             flows = status.read(self.engine.status_path(0)).flows
         except UsageError:
             return False
-        return len(flows) == 2 and all(lane.state == "running" for flow in flows for lane in flow.lanes)
+        return [{lane.state for lane in flow.lanes} for flow in flows] == [{"running"}] * 2
 
     def pointer(self, application: str) -> Pointer:
         found = read_pointer(tuple(load_mirror_settings(self.engine.properties).clusters.values()), application).pointer

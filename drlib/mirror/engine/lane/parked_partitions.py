@@ -73,8 +73,12 @@ class ParkedPartitions:
         self.size_limits: dict[str, int] = {}  # by mirror topic: half the size of the last batch refused as too large
 
     def too_large(self, topic: str, size: int) -> None:
-        """A batch of several records and `size` bytes was refused: the next ones for `topic` are split further."""
+        """A batch of several records and `size` bytes was refused: the next ones for `topic` are split further.
+
+        Each halving is progress: the pauses before retries do not grow with them.
+        """
         self.size_limits[topic] = min(size // 2, self.size_limits.get(topic, size))
+        self._retries = 0
 
     def remedy(self, event: str, entity: str) -> str:
         """The command that ends a park by `event`; "" where it is not known."""

@@ -129,3 +129,20 @@ async def test_retry_waits_for_a_park_whose_cause_may_have_ended(monkeypatch: py
     assert not retry.done()
     parked.park(second, 5, "TargetRefused", "t-1", "too large")
     await asyncio.wait_for(retry, 10)
+
+
+async def test_pauses_before_retries_do_not_grow_while_a_batch_is_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit that was lowered to a hundredth takes seven halvings, which would take minutes."""
+    slept = list[float]()
+
+    async def sleep(pause_s: float) -> None:
+        slept.append(pause_s)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    parked = ParkedPartitions(EventLog(), "lane")
+    for size in (800, 400, 200):
+        parked.too_large("mirror", size)
+        parked.park(stream(0), 5, "TargetRefused", "t-0", "too large")
+        await parked.wait_for_retry()
+    assert slept == [parked_partitions.FIRST_RETRY_S] * 3
+    assert parked.size_limits == {"mirror": 100}
