@@ -109,6 +109,18 @@ class NoBrokersYet(Unreachable):
         )
 
 
+class NoLeader(Unreachable):
+    """A partition has no leader: until it has one, its log can be neither read nor written."""
+
+    def __init__(self, partition: object, cluster: str) -> None:
+        self.partition = str(partition)
+        super().__init__(
+            f"{partition} on {cluster} cannot be read",
+            f"it has no leader on {cluster}: the brokers that hold it are down",
+            f"Start the broker that held {partition} last, then run it again.",
+        )
+
+
 class StalePlan(DrlibError):
     """The clusters have changed since the plan was made."""
 

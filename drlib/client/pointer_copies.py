@@ -16,7 +16,7 @@ from typing import Final
 
 from drlib.client import pointer_file
 from drlib.client.history.entries import History, Past, readable
-from drlib.client.pointer import Pointer, PointerConflict, compact, document, newest
+from drlib.client.pointer import OPEN, Pointer, PointerConflict, compact, document, newest
 from drlib.client.pointer_topic import EVERYONE, TOPIC, Held, ask_each, publish, read_topic
 from drlib.config.both_ways.shared_topics import shared_between
 from drlib.config.settings import MirrorSettings
@@ -232,7 +232,8 @@ def moved_pointer(
     """The pointer that names the flow's target: the remote topics up to where they end now, then the local ones.
 
     Of topics that both directions copy it has where these end now, and readers have nothing to wait for. Without `cutover`
-    the target is not asked, and no topic has an end. Raises `Unreachable`, `UsageError` for a flow that the file does not have.
+    the target is not asked, and no topic has an end; a partition without a leader has none yet (`OPEN`). Raises `Unreachable`,
+    `UsageError` for a flow that the file does not have.
     """
     bootstrap = ",".join(target.bootstrap_servers)
     prefix = settings.flow(flow.source, flow.target).policy.remote_prefix(flow.source)
@@ -241,8 +242,11 @@ def moved_pointer(
         return Pointer(version, flow.target, bootstrap, prefix or None)
     with Cluster(target) as cluster:
         remote = {name: topic.partitions for name, topic in cluster.topics().items() if ended(name)}
-        ends = cluster.log_ends(TopicPartition(name, n) for name, count in remote.items() for n in range(count))
-    by_topic = {name: tuple(ends[TopicPartition(name, n)] for n in range(remote[name])) for name in sorted(remote)}
+        led = cluster.led(TopicPartition(name, n) for name, count in remote.items() for n in range(count))
+        ends = cluster.log_ends(partition for partition, is_led in led.items() if is_led)
+    by_topic = {
+        name: tuple(ends.get(TopicPartition(name, n), OPEN) for n in range(remote[name])) for name in sorted(remote)
+    }
     return Pointer(version, flow.target, bootstrap, prefix or None, by_topic)
 
 

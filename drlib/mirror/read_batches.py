@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from drlib.errors import Unreachable
+from drlib.errors import NoLeader, Unreachable
 from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata
 from drlib.kafka.net.connection import Connection
@@ -99,12 +99,13 @@ class LogEnds:
 
 @dataclass(frozen=True, slots=True)
 class LogBounds:
-    """Leader (node ID), log start and log end of each partition, and the ID of each topic."""
+    """Leader (node ID), log start and log end of each partition, and the ID of each topic; and partitions without a leader."""
 
     leaders: Mapping[TopicPartition, int]
     starts: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
     ids: Mapping[str, uuid.UUID]
+    leaderless: Mapping[TopicPartition, NoLeader] = field(default_factory=dict)
 
 
 async def log_bounds(

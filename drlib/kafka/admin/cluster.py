@@ -38,7 +38,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from drlib.errors import DrlibError, NoBrokersYet, Unreachable
+from drlib.errors import DrlibError, NoBrokersYet, NoLeader, Unreachable
 from drlib.kafka.admin import bounded_read, connect
 from drlib.kafka.admin.connect import QUIET, blocking, wire_client
 from drlib.kafka.admin.descriptions import (
@@ -337,6 +337,16 @@ class Cluster:
             for group, found in self.group_descriptions(groups, surely=surely).items()
         }
 
+    def led(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, bool]:
+        """Of those of `partitions` that exist, whether they have a leader that can be asked for their logs."""
+        wanted = set(partitions)
+        topics = self.topics({partition.topic for partition in wanted})
+        return {
+            p: topics[p.topic].is_led(p.partition)
+            for p in wanted
+            if p.topic in topics and p.partition < topics[p.topic].partitions
+        }
+
     def log_starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset still in each log."""
         return self._offsets(partitions, OffsetSpec.earliest(), Isolation.READ_UNCOMMITTED, "reading log starts")
@@ -514,7 +524,7 @@ class Cluster:
                     offsets[TopicPartition(item.topic, item.partition)] = self._result(future).offset
                 except (KafkaException, TimeoutError) as error:
                     if not self._may_be_answered(error, item.topic, time.monotonic() - began):
-                        raise as_drlib_error(
+                        raise self._without_leader(item) or as_drlib_error(
                             error, self.settings, f"{doing} of {item.topic}-{item.partition}"
                         ) from error
                     moved[item] = spec
@@ -522,6 +532,13 @@ class Cluster:
                 time.sleep(_RETRY_S)
             wanted = moved
         return offsets
+
+    def _without_leader(self, item: ConfluentTopicPartition) -> NoLeader | None:
+        """The error of a partition that has none; None where it has one, or that is not known."""
+        at = TopicPartition(item.topic, item.partition)
+        with contextlib.suppress(DrlibError):
+            return None if self.led([at]).get(at, True) else NoLeader(at, self.settings.alias)
+        return None
 
     def _may_be_answered(self, error: Exception, topic: str, waited_s: float) -> bool:
         """Is an answer about a partition's offsets one that passes? A leader refuses to know a topic that was just created."""

@@ -70,6 +70,7 @@ def wire_client(
         timeout_s=timeout_s,
         as_target=as_target,
         renewed=cluster.connection,
+        alias=cluster.alias,
     )
 
 

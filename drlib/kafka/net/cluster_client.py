@@ -156,12 +156,14 @@ class ClusterClient:
         timeout_s: float = 10.0,
         as_target: bool = False,
         renewed: Callable[[], Security] | None = None,
+        alias: str = "",
     ) -> None:
         self.as_target = as_target
         self._renewed = renewed
         self.bootstrap = tuple(_address(a) for a in bootstrap)
         if not self.bootstrap:
             raise UsageError("no broker address was given", "bootstrap.servers is empty", "Set bootstrap.servers.")
+        self.name = alias or f"the cluster at {self._addresses()}"
         self.client_id = client_id
         self.timeout_s = timeout_s
         self._use(security)

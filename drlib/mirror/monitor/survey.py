@@ -29,7 +29,8 @@ from functools import partial
 from drlib import clock
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
-from drlib.errors import DrlibError, Unreachable
+from drlib.errors import DrlibError, NoLeader, Unreachable
+from drlib.formats import first_few
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import ANSWER_S, wire_client
 from drlib.kafka.admin.descriptions import GroupMember
@@ -121,6 +122,21 @@ class Survey:
     mirror_maker: MirrorMakerFlow | None = None  # where MirrorMaker 2 mirrors the flow
 
     @property
+    def without_leader(self) -> dict[TopicPartition, NoLeader]:
+        """By partition of the source, those whose mirror has no leader: how far they are mirrored is not known."""
+        return self.maps.without_leader
+
+    @property
+    def target_partly(self) -> str:
+        """Which mirrors have no leader; empty where none lacks one."""
+        named = sorted(why.partition for why in self.without_leader.values())
+        return (
+            f"mirror partitions without a leader, of which nothing is known: {len(named)}, {first_few(named)}"
+            if named
+            else ""
+        )
+
+    @property
     def ends_known(self) -> frozenset[TopicPartition]:
         """The partitions whose log end the source itself has just said."""
         return frozenset(TopicPartition(p.topic, p.partition) for p in self.partitions if p.known)
@@ -193,7 +209,7 @@ class Surveyor:
                 elif source is not None and not isinstance(target_answer, str):
                     # Otherwise the cluster's own event explains it.
                     events.append(_event("GroupsUnseen", str(flow), group_answer, now_ms, str(flow)))
-            return Survey(
+            found_now = Survey(
                 flow=str(flow),
                 at_ms=now_ms,
                 lanes=self._flow.lanes,
@@ -208,6 +224,10 @@ class Surveyor:
                 maps=maps,
                 mirror_maker=None if mm2 is None else replace(mm2.found, unread=(*mm2.found.unread, *unread)),
             )
+            if in_part := found_now.target_partly:
+                of_target = _event("TargetUnreachable", str(flow), in_part, 0, str(flow))
+                return replace(found_now, events=(of_target, *found_now.events))
+            return found_now
         finally:
             await asyncio.gather(source_client.close(), target_client.close())
 
@@ -291,7 +311,7 @@ class Surveyor:
         statuses: list[PartitionStatus] = []
         synced: dict[TopicPartition, SyncedPartition] = {}
         copied: dict[tuple[str, int], int] = {}
-        partitions = set(current_keys) | (source.ends.keys() | source.unknown if source else set())
+        partitions = {*current_keys, *maps.without_leader} | (source.ends.keys() | source.unknown if source else set())
         # what was mirrored, and the file does not select any more, has no end that would be known
         selected = {topic for topic in {at.topic for at in partitions} if self._flow.mirrors_topic(topic)}
         for partition in sorted(at for at in partitions if at.topic in selected):
@@ -307,6 +327,8 @@ class Surveyor:
                 furthest = max(mirrored, min(offsets.furthest or mirrored, max(end, mirrored)))
                 end = -1 if position is None else end  # how far it is mirrored is not known, and so is the lag
                 synced[partition] = offsets.synced
+            elif partition in maps.without_leader:
+                end = -1  # as above
             elif offsets is not None and self._shared.includes(partition.topic):
                 copied[partition.topic, partition.partition] = offsets.segments().mirrored_at_least(0, mirrored)
             statuses.append(

@@ -11,7 +11,7 @@ Not for: what the pointer is and where it is kept (`drlib.drill.actions.applicat
 
 from collections.abc import Mapping, Sequence
 
-from drlib.client.pointer import Pointer, PointerConflict, fitted
+from drlib.client.pointer import OPEN, Pointer, PointerConflict, fitted
 from drlib.client.pointer_copies import moved_pointer, topics_with_ends
 from drlib.drill.actions.applications.deny_writes import WriteRules
 from drlib.drill.actions.applications.pointer import PointerArgument, Read, conflict, without_ends
@@ -25,6 +25,7 @@ from drlib.drill.step.cluster_identity import identity
 from drlib.drill.step.flow_arguments import FlowArguments, Shared
 from drlib.drill.step.step_output import ScorecardPart
 from drlib.errors import DrlibError
+from drlib.formats import first_few
 from drlib.runs.abort import Abort
 from drlib.runs.check import Check, Verdict
 from drlib.runs.journal import Scalar
@@ -78,9 +79,13 @@ class MovePointer(PointerArgument, ProducerIdsArgument, FlowArguments, DrillActi
             missing = self.pointer.write(found, found, on=flow.target)
         at_ms = moments.mark(run_dir, "act")
         moved = Mark(name="applications moved", at_ms=at_ms, detail=f"the pointer names {flow.target}")
-        self.score(ScorecardPart(marks=(moved,), checks=(*self._of_another(after), *self._too_large(after), *closed)))
+        self.score(
+            ScorecardPart(
+                marks=(moved,), checks=(*self._of_another(after), *self._too_large(after), *self._open(after), *closed)
+            )
+        )
         ends: list[Mapping[str, Scalar]] = [
-            {"topic": topic, "partition": partition, "remote topic ends at": end}
+            {"topic": topic, "partition": partition, "remote topic ends at": None if end == OPEN else end}
             for topic, each in after.cutover.items()
             for partition, end in enumerate(each)
         ]
@@ -129,6 +134,19 @@ class MovePointer(PointerArgument, ProducerIdsArgument, FlowArguments, DrillActi
         except DrlibError:  # it was moved all the same
             return ()
         return (without_ends(why),) if why else ()
+
+    def _open(self, after: Pointer) -> tuple[Check, ...]:
+        """The partitions whose ends are not known, as they have no leader; none where all are."""
+        ends = after.cutover.items()
+        unknown = [f"{topic}-{n}" for topic, each in ends for n, end in enumerate(each) if end == OPEN]
+        if not unknown:
+            return ()
+        why = (
+            f"not known of {first_few(unknown)}, without a leader on {after.active}: who reads in order waits there with the "
+            "local partition of that number. Start the brokers that hold it, then publish the pointer with its end (cutover of "
+            "drlib.publish_pointer)"
+        )
+        return (Check("the pointer says where remote topics end", Verdict.CONDITIONS, why),)
 
     def _without_ends(self, after: Pointer) -> Evidence:
         """Why the pointer does not say where topics ended; empty where it does."""

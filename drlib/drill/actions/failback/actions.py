@@ -346,6 +346,7 @@ def refuse_blocked(moves: Iterable[PositionMove], moving: Flow, *, inexact: bool
         remedy = {
             Left.AHEAD: "Find out who reads there, then allow going back with rewind = true: records are read again.",
             Left.PAST_END: f"See whether {moving.target} has lost records: drlib doctor. inexact = true leaves such positions.",
+            Left.NO_LEADER: f"Start the broker of {moving.target} that holds it, then try again.",
             Left.UNKNOWN: "See whether the flow is mirrored: drlib status. inexact = true leaves such positions.",
             Left.NOT_MIRRORED: "See whether the flow is mirrored: drlib status. inexact = true leaves such positions.",
         }

@@ -70,6 +70,7 @@ class DrainMirror(ProbeDeadline, ReadOnlyTargetAction):
                 raise Unreachable(f"{self.flow.source} does not serve", lost, "Fail over instead.")
             if not gone and (self.expect is Expected.SERVING or not state.behind) and self._all_there(state):
                 return self._done(state, 0, "every record of the source is on the target")
+            there = state.survey.target_partly
             total = sum(p.mirrored for p in state.view.partitions)
             if total != mirrored:
                 mirrored, since = total, time.monotonic()
@@ -80,11 +81,14 @@ class DrainMirror(ProbeDeadline, ReadOnlyTargetAction):
             if gone and ((still and state.in_memory in (0, None) and not arrives) or late):
                 known = state.not_mirrored
                 return self._done(state, known, _end(state, late, deadline_s), gone=True)
-            if late and self.expect is Expected.GONE and not gone and state.not_mirrored is not None:
+            if self.expect is Expected.GONE and not gone and there and still and not state.known_behind:
+                return self._done(state, None, f"nothing more can arrive, and {self.flow.target} has {there}")
+            if late and self.expect is Expected.GONE and not gone and (there or state.not_mirrored is not None):
                 why = f"{self.flow.source} answers and is still written to after {self.deadline_s:g} s"
                 return self._done(state, state.not_mirrored, why)
             if late:
-                behind = ", ".join(f"{p.topic}-{p.partition} by {p.lag}" for p in state.behind[:5])
+                behind = ", ".join(f"{p.topic}-{p.partition} by {p.lag if p.known else '?'}" for p in state.behind[:5])
+                behind = "; ".join(filter(None, (behind, there)))
                 raise Unreachable(
                     "the mirror did not drain",
                     f"after {self.deadline_s:g} s it is behind: {behind or 'records in flight'}",
@@ -146,10 +150,14 @@ class DrainMirror(ProbeDeadline, ReadOnlyTargetAction):
         self.show(rows)
         ends = sum(not p.known for p in state.view.partitions)
         self.score(ScorecardPart(partitions=tuple(parts)))
-        unknown = f"log ends of {ends} partitions on {self.flow.source}" if ends else ""
-        in_part = state.survey.source_partly
+        in_part, there = state.survey.source_partly, state.survey.target_partly
+        unknown = f"log ends of {ends} partitions on {self.flow.source}" if ends and not there else ""
+        sides = [
+            f"{self.flow.source}: {in_part}" if in_part else unknown,
+            f"{self.flow.target}: {there}" if there else "",
+        ]
         return {
-            "not_determined": f"{self.flow.source}: {in_part}" if in_part else unknown,
+            "not_determined": "; ".join(filter(None, sides)),
             "rpo_records": known,
             "rpo_seconds": most,
             **({} if least == most else {"rpo_seconds_at_least": least}),

@@ -85,7 +85,12 @@ def observe_flow(place: DrillContext, flow: Flow, source_silence: str = "", answ
     if place.lab is not None:
         statuses = [FailoverTestbed(place.lab, place.run_dir, flow=flow).mirror()]
     (seen,) = observer.views(statuses)
-    view = replace(seen, partitions=of_applications(seen.partitions, chosen.policy))
+    partitions = of_applications(seen.partitions, chosen.policy)
+    without = survey.without_leader  # what a worker reported of them before may be lost with their brokers
+    partitions = tuple(
+        replace(p, high_watermark=-1) if TopicPartition(p.topic, p.partition) in without else p for p in partitions
+    )
+    view = replace(seen, partitions=partitions)
     silent = [e.opened_ms for e in view.open_events if e.name in SILENT_EVENTS and e.opened_ms]
     configured = configured_address(chosen)
     asked = {*claimed_addresses(survey).values(), *([] if configured is None else [configured])}
@@ -141,8 +146,7 @@ def _last_timestamps(
 
     `copies`: where the last copy ends, in topics to which clients of the target write as well.
     """
-    topics = cluster.topics({p.topic for p in partitions})
-    there = [p for p in partitions if p.topic in topics and p.partition < topics[p.topic].partitions]
+    there = [p for p, is_led in cluster.led(partitions).items() if is_led]
     ends, starts = cluster.log_ends(there), cluster.log_starts(there)
     ranges = {p: Range(max(starts[p], ends[p] - _TAIL), ends[p]) for p in there if p not in copies}
     ranges |= {p: Range(copies[p] - 1, copies[p]) for p in there if starts[p] < copies.get(p, 0) <= ends[p]}

@@ -209,7 +209,10 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
     def _unknown(self, state: FlowState) -> list[str]:
         """What the mirror's state leaves open, by name."""
         rows = []
-        ends = sum(not partition.known for partition in state.view.partitions)
+        without = state.survey.without_leader
+        ends = sum(not p.known and TopicPartition(p.topic, p.partition) not in without for p in state.view.partitions)
+        if state.survey.target_partly:
+            rows.append(f"{self.flow.target}: {state.survey.target_partly}")
         if state.survey.target_error:
             rows.append(f"the mirror's progress ({state.survey.target_error})")
         elif ends or not state.view.partitions:

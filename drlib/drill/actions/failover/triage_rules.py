@@ -1,7 +1,8 @@
 """Decide whether to fail over, from observations of both sides: yes, no, or unknown.
 
 Rules: a cluster serves when every mirrored partition has a leader that answers and enough copies in sync to be written, and
-every group a coordinator. A target that does not serve cannot take over, whatever the source does; a source that serves in
+every group a coordinator. A target without any of these cannot take over, whatever the source does; one that lacks some can
+where a reason is given, and never in a planned move: what it lacks is named and stays unknown. A source that serves in
 part is lost as far as applications are concerned, which is advice to fail over, and not an error. A
 source that is expected to be lost and answers, here or at another place that was asked, or that comes and goes, is a reason
 to wait, unless a reason is given; and so is one that this host cannot use, where no other place finds it gone. Both sides
@@ -15,6 +16,7 @@ from enum import StrEnum
 
 from drlib.drill.witness.evidence import GONE, Condition, Finding
 from drlib.errors import Unreachable
+from drlib.formats import first_few
 from drlib.kafka.admin.connect import Refused
 from drlib.kafka.admin.reachability import ClusterService
 
@@ -32,7 +34,8 @@ class Side:
 
     `leaderless`: without a leader that answers; `not_writable`: with fewer answering copies in sync than min.insync.replicas;
     `without_coordinator`: partitions of the groups' topic that are not led, of `coordinators`. `refused`: it is silent to this
-    host, which cannot use it, by its certificate, its login or a secret that is not here.
+    host, which cannot use it, by its certificate, its login or a secret that is not here. `led`: partitions with a leader that
+    answers; `named`: those without.
     """
 
     alias: str
@@ -45,6 +48,8 @@ class Side:
     without_coordinator: int = 0
     coordinators: int = 0
     refused: bool = False
+    led: int = 0
+    named: tuple[str, ...] = ()
 
     @property
     def answers(self) -> bool:
@@ -55,12 +60,19 @@ class Side:
         return self.answers and not self.lacks
 
     @property
+    def serves_in_part(self) -> bool:
+        """Are there a partition with a leader and a coordinator, where others have none?"""
+        coordinated = self.without_coordinator < self.coordinators or not self.without_coordinator
+        return self.answers and coordinated and bool(self.led or not self.leaderless)
+
+    @property
     def lacks(self) -> Sequence[str]:
         """What keeps applications from working, where it answers."""
+        named = f" ({first_few(self.named)})" if self.named else ""
         return [
             text
             for number, text in (
-                (self.leaderless, f"{self.leaderless} partitions without a leader that answers"),
+                (self.leaderless, f"{self.leaderless} partitions without a leader that answers{named}"),
                 (self.not_writable, f"{self.not_writable} partitions below min.insync.replicas"),
                 (
                     self.without_coordinator,
@@ -87,15 +99,19 @@ def side_of(alias: str, found: ClusterService | Unreachable, topics: Collection[
     if isinstance(found, Unreachable):
         return Side(alias, silence=found.why.rstrip("."), refused=isinstance(found, Refused))
     missing, coordinators = found.coordinators_missing
+    leaderless = found.not_led(topics)
+    every = sum(len(topic.partitions) for name, topic in found.metadata.topics.items() if name in topics)
     return Side(
         alias,
         len(found.metadata.brokers),
         found.metadata.controller_id,
-        len(found.not_led(topics)),
+        len(leaderless),
         silent_brokers=len(found.silent),
         not_writable=len(found.not_writable(topics)),
         without_coordinator=missing,
         coordinators=coordinators,
+        led=every - len(leaderless),
+        named=tuple(map(str, leaderless)),
     )
 
 
@@ -114,13 +130,18 @@ def advise(
     force_reason: str = "",
     seen: Finding | None = None,
 ) -> Advice:
-    """What to do. `both_written` are topics that are written to on both sides; `force_reason` overrules all but the target.
+    """What to do. `both_written` are topics that are written to on both sides; `force_reason` overrules all but a target that
+    cannot take over even in part.
 
     `seen`: what several places see of a source that does not answer this host; None where that was not asked.
     """
-    if not target.serves:
-        return Advice(False, f"{target.alias} cannot take over: {target}", f"Restore {target.alias} first.")
     against, remedy = "", ""
+    in_part, restore = "", f"Restore {target.alias} first"
+    if not target.serves:
+        if expected is not Expected.GONE or not target.serves_in_part:
+            return Advice(False, f"{target.alias} cannot take over: {target}", f"{restore}.")
+        in_part = f"{target.alias} cannot take over in full: {target}"
+        restore += ", or give force_reason to move all that it serves: positions in the rest stay unknown."
     if both_written:
         against = f"both sides are written to: {', '.join(both_written)}"
         remedy = (
@@ -152,6 +173,8 @@ def advise(
     elif expected is Expected.SERVING and not source.serves:
         against = f"a planned move needs {source.alias}: {source}"
         remedy = "Wait until it serves, or fail over (emergency-failover)."
+    if in_part:
+        against, remedy = "; and ".join(filter(None, (in_part, against))), " ".join(filter(None, (restore, remedy)))
     if not against:
         places = f" ({seen.condition}; {seen})" if seen is not None else ""
         return Advice(True, f"{source.alias}: {source}{places}; {target.alias} serves", "")

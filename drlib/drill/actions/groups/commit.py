@@ -20,7 +20,7 @@ from drlib.drill.actions.groups.rules import (
 )
 from drlib.drill.actions.parts import Parts
 from drlib.drill.plan.progress import Reach
-from drlib.errors import Deviated, DrlibError
+from drlib.errors import Deviated, DrlibError, NoLeader
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset, GroupState, Stretch
 from drlib.kafka.admin.errors import ClusterRefused, GroupNotEmpty
@@ -42,14 +42,15 @@ def committed_positions(cluster: ClusterSettings, groups: Iterable[str]) -> dict
     return {group: answer for group, answer in answers.items() if not isinstance(answer, DrlibError)}
 
 
-def log_bounds(cluster: ClusterSettings, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LogBounds]:
-    """Log start and log end of each partition that exists. Raises `Unreachable`."""
-    wanted = set(partitions)
+def log_bounds(
+    cluster: ClusterSettings, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, LogBounds | NoLeader]:
+    """Log start and log end of each partition that exists, or that it has no leader to say so. Raises `Unreachable`."""
     with Cluster(cluster, timeout_s=TIMEOUT_S) as admin:
-        topics = admin.topics({partition.topic for partition in wanted})
-        existing = {p for p in wanted if p.topic in topics and p.partition < topics[p.topic].partitions}
-        starts, ends = admin.log_starts(existing), admin.log_ends(existing)
-    return {p: LogBounds(starts[p], ends[p]) for p in existing if p in starts and p in ends}
+        led = admin.led(partitions)
+        asked = [partition for partition, is_led in led.items() if is_led]
+        starts, ends = admin.log_starts(asked), admin.log_ends(asked)
+    return {p: LogBounds(starts[p], ends[p]) if is_led else NoLeader(p, cluster.alias) for p, is_led in led.items()}
 
 
 def decide_there(

@@ -8,7 +8,8 @@ of its translation is kept: MirrorMaker 2 put it there, or the group read on the
 transactions alone, behind which clients commit, too: no record lies between. In a topic that both directions copy that
 holds for every one ahead where a map is missing, and the bound stays. Where nothing was mirrored yet and the partition
 exists, the group begins at its log start. A position that is left blocks its group, except where nothing of the partition is
-on the target. A group that has members on the target, or that others moved there meanwhile, is left as a whole: its
+on the target, or in an emergency where its partition there has no leader: that is unknown, and named with its remedy.
+A group that has members on the target, or that others moved there meanwhile, is left as a whole: its
 application reads there already; an emergency leaves one that is blocked, too. That is a condition of the verdict, and where no
 group is moved a failure.
 Not for: translating (`drlib.mirror.offsets.translation`), writing (`commit`), and synchronizing groups while the source
@@ -20,8 +21,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, Protocol, TypeVar
 
-from drlib.errors import UsageError
-from drlib.formats import second
+from drlib.errors import NoLeader, UsageError
+from drlib.formats import first_few, second
 from drlib.kafka.admin.descriptions import CommittedOffset, Range, Stretch
 from drlib.mirror.sync.rules.group_offsets import SyncDecision, TranslatedPosition, decide_position
 from drlib.model import Flow, GroupTranslation, TopicPartition, Translation, TranslationKind
@@ -33,6 +34,10 @@ GroupPositions = Mapping[str, Mapping[TopicPartition, CommittedOffset]]
 
 CHECK: Final = "consumer groups continue where they were"
 BY_HAND: Final = "Stop the consumers of a group that was left and set its offsets as drlib translate shows them"
+OF_NO_LEADER: Final = (
+    "Start the brokers that hold these partitions while the consumers of these groups are stopped, and set their offsets there "
+    "as drlib translate shows them then"
+)
 BEFORE_TRANSACTION: Final = "placed before a transaction of which the target has a part"
 
 
@@ -42,13 +47,14 @@ class Left(StrEnum):
     AHEAD = "ahead"
     PAST_END = "past-end"
     UNKNOWN = "unknown"
+    NO_LEADER = "no-leader"  # its partition there has none, so that nothing says where its log begins and ends
     NOT_MIRRORED = "not-mirrored"  # nothing of the partition is on the target, so nothing is lost by leaving it
     GROUP = "group"  # its group is left as a whole, as it is used there, or blocked
 
 
 _GROUP_LEFT: Final = "its group is left: "
 _PLACED_BY_OTHERS: Final = frozenset(
-    {Left.PAST_END, Left.UNKNOWN, Left.GROUP}
+    {Left.PAST_END, Left.UNKNOWN, Left.NO_LEADER, Left.GROUP}
 )  # where the group continues is not known
 
 
@@ -97,9 +103,13 @@ class LogBounds:
     end: int
 
 
+Bounds = LogBounds | NoLeader | None
+"""None of a partition that does not exist on the target."""
+
+
 def decide(
     item: GroupTranslation,
-    bounds: LogBounds | None,
+    bounds: Bounds,
     committed: CommittedOffset | None = None,
     *,
     rewind: bool = False,
@@ -107,9 +117,13 @@ def decide(
 ) -> PositionMove:
     """Decide one translated position.
 
-    `bounds` are None for a partition that does not exist on the target, `committed` is the group's offset there. `rewind`: a
-    group that is further ahead there may go back. `markers`: stretches that have no record.
+    `committed` is the group's offset on the target. `rewind`: a group that is further ahead there may go back. `markers`:
+    stretches that have no record.
     """
+    leaderless = ""
+    if isinstance(bounds, NoLeader):
+        leaderless, bounds = bounds.why, None
+        item = replace(item, translation=Translation(None, TranslationKind.UNKNOWN))
     item = _from_log_start(item, bounds)
     translation = item.translation
     if committed is not None and not rewind:
@@ -118,7 +132,9 @@ def decide(
             bounded = translation.kind is TranslationKind.BOUNDED and item.both_maps is None
             translation = replace(translation, offset=committed.offset, records=0 if bounded else translation.records)
     offset, left, why = translation.offset, None, ""
-    if translation.kind is TranslationKind.NEVER_MIRRORED and offset is None:
+    if leaderless:
+        left, why = Left.NO_LEADER, leaderless
+    elif translation.kind is TranslationKind.NEVER_MIRRORED and offset is None:
         if bounds is None:
             left, why = Left.NOT_MIRRORED, "nothing of it is on the target"
         elif committed is not None and committed.offset > bounds.start and not rewind:
@@ -166,10 +182,10 @@ def _from_log_start(item: GroupTranslation, bounds: LogBounds | None) -> GroupTr
     return replace(item, translation=replace(found, offset=bounds.start, records=max(0, found.records - gone)))
 
 
-def ahead(item: GroupTranslation, bounds: LogBounds | None, committed: CommittedOffset | None) -> Stretch | None:
+def ahead(item: GroupTranslation, bounds: Bounds, committed: CommittedOffset | None) -> Stretch | None:
     """What lies between the translated position and that of the group on the target, if that is further ahead."""
     found = item.translation
-    if bounds is None or committed is None or found.kind is TranslationKind.UNKNOWN:
+    if not isinstance(bounds, LogBounds) or committed is None or found.kind is TranslationKind.UNKNOWN:
         return None
     begin = found.offset
     if begin is None:
@@ -195,7 +211,7 @@ def _kept_within_bound(item: GroupTranslation, committed: int) -> Translation:
 
 def decide_all(
     items: Iterable[GroupTranslation],
-    bounds: Mapping[TopicPartition, LogBounds],
+    bounds: Mapping[TopicPartition, LogBounds | NoLeader],
     committed: GroupPositions,
     *,
     rewind: bool = False,
@@ -297,26 +313,43 @@ def leave_groups(moves: Iterable[PositionMove], reasons: Mapping[str, str]) -> t
     """`moves`, with every position of the groups in `reasons` left."""
     return tuple(
         replace(move, offset=None, left=Left.GROUP, why=f"{_GROUP_LEFT}{reasons[move.group]}")
-        if move.group in reasons and move.left is not Left.NOT_MIRRORED
+        if move.group in reasons and move.left not in (Left.NOT_MIRRORED, Left.NO_LEADER)
         else move
         for move in moves
     )
 
 
 def left_check(moves: Sequence[PositionMove], unknown: Mapping[str, str]) -> tuple[Check, ...]:
-    """The check of the scorecard where groups were left as a whole; none where none was.
+    """The check of the scorecard where groups were left as a whole, or in partitions without a leader; none where none was.
 
     `unknown`: why nothing is known of a group's positions.
     """
+    leaderless: dict[TopicPartition, list[PositionMove]] = {}
+    for move in moves:
+        if move.left is Left.NO_LEADER:
+            leaderless.setdefault(move.target, []).append(move)
     not_moved = dict(unknown)
     not_moved |= {move.group: move.why.removeprefix(_GROUP_LEFT) for move in moves if move.left is Left.GROUP}
-    if not not_moved:
+    if not not_moved and not leaderless:
         return ()
     moved = {move.group for move in moves if move.offset is not None} - not_moved.keys()
-    shown = [f"{group}: {why}" for group, why in sorted(not_moved.items())]
-    more = f"; and {len(shown) - 5:,} more" if len(shown) > 5 else ""
-    words = f"{len(moved):,} groups were moved, {len(not_moved):,} were left: {'; '.join(shown[:5])}{more}"
-    return (Check(name=CHECK, verdict=Verdict.CONDITIONS if moved else Verdict.FAIL, evidence=f"{words}. {BY_HAND}"),)
+    texts = [f"{len(moved):,} groups were moved"]
+    if not_moved:
+        whole = _few(f"{group}: {why}" for group, why in sorted(not_moved.items()))
+        texts[0] += f", {len(not_moved):,} were left: {whole}. {BY_HAND}"
+    if leaderless:
+        parts = _few(
+            f"{at} ({first_few([move.group for move in those])}): {those[0].why}"
+            for at, those in sorted(leaderless.items())
+        )
+        texts.append(f"Unknown, and left, are positions in {len(leaderless):,} partitions: {parts}. {OF_NO_LEADER}")
+    verdict = Verdict.CONDITIONS if moved else Verdict.FAIL
+    return (Check(name=CHECK, verdict=verdict, evidence=". ".join(texts)),)
+
+
+def _few(texts: Iterable[str]) -> str:
+    shown = list(texts)
+    return "; ".join(shown[:5]) + (f"; and {len(shown) - 5:,} more" if len(shown) > 5 else "")
 
 
 def no_group(flow: Flow, known: Iterable[str], patterns: Sequence[str], run: str) -> UsageError:

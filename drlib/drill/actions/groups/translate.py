@@ -2,7 +2,8 @@
 
 Rules: what is decided is on disk before anything is written, and a resumed step completes exactly that. A group that is used
 on the target holds up no other: one with members there, or whose position is neither what it was nor what was decided. It is
-left as a whole, and named, as is one that cannot be moved without a guess or a step back. A rehearsal is refused by all of
+left as a whole, and named, as is one that cannot be moved without a guess or a step back. A partition of the target without a
+leader is left alone, and named. A rehearsal is refused by all of
 these, by name, before any group is written. `leave` names groups that may be moved in part. A source that does not answer in
 time is not waited for: positions are those that the target knows, and the step says as of when. Undo restores what was there
 before; a group that had nothing there is deleted.
@@ -27,6 +28,8 @@ from drlib.drill.actions.groups import decided as positions
 from drlib.drill.actions.groups.rules import (
     BEFORE_TRANSACTION,
     AsOf,
+    Left,
+    LogBounds,
     PositionMove,
     before_transactions,
     blocked,
@@ -195,7 +198,7 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
             with contextlib.suppress(DrlibError):
                 bounds = group_writing.log_bounds(self.target_cluster, (move.target for move in moves))
         at_ms = None if fault is None else (fault.earliest_ms, fault.latest_ms)
-        ends = {partition: each.end for partition, each in bounds.items()}
+        ends = {partition: each.end for partition, each in bounds.items() if isinstance(each, LogBounds)}
         return [as_of_words(move, ends.get(move.target), at_ms, ahead) for move in moves]
 
     def probe(self, changes: Changes) -> Reach:
@@ -272,7 +275,9 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
         used = dict.fromkeys((group for group, name in names.items() if name in in_use), group_writing.OWNED)
         stuck = {
             group: those
-            for group, those in blocked(moves).items()
+            for group, those in blocked(
+                m for m in moves if m.left is not Left.NO_LEADER or not self.leaves_used
+            ).items()
             if group not in used and not matches(self.leave, group)
         }
         if stuck and not self.leaves_used:

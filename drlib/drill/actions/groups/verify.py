@@ -28,7 +28,7 @@ from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.argument_types import Patterns, Seconds, Texts
 from drlib.drill.step.flow_arguments import ReadOnlyTargetAction, Shared
 from drlib.drill.step.step_output import ScorecardPart
-from drlib.errors import DrlibError, Unreachable, UsageError
+from drlib.errors import DrlibError, NoLeader, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import blocking, wire_client
 from drlib.kafka.admin.descriptions import GroupDescription, Range
@@ -204,6 +204,7 @@ class Watch:
         self.others: tuple[str, ...] = ()
         self.took_s = 0.0
         self._begins: dict[str, dict[TopicPartition, int]] = {}
+        self._leaderless: dict[str, str] = {}
         self._descriptions: dict[str, GroupDescription | DrlibError] = {}
         self._settled_since: dict[str, float] = {}
         self._described_at = self._said_at = float("-inf")
@@ -228,7 +229,9 @@ class Watch:
         """Where every group and every written topic begins. Raises what the cluster answers."""
         action, cluster = self._action, self._cluster
         existing = cluster.topics(self._local)
-        local = {t: [TopicPartition(t, n) for n in range(each.partitions)] for t, each in existing.items()}
+        local = {
+            t: [TopicPartition(t, n) for n in range(each.partitions) if each.is_led(n)] for t, each in existing.items()
+        }
         ends = cluster.log_ends([p for each in local.values() for p in each])
         self._written = {p: end for p, end in ends.items() if p.topic in action.written}
         committed = cluster.committed(self.groups)
@@ -240,12 +243,11 @@ class Watch:
             new = {p: now.get(p, ends[p]) for topic in home for p in local[topic]}
             begins = {**rules.own_positions(self._moves, group, now), **new, **moved}
             self._begins[group] = {p: at for p, at in begins.items() if not matches(action.not_read, p.topic)}
-        topics = cluster.topics({p.topic for begins in self._begins.values() for p in begins})
+        led = cluster.led({m.target for m in self._moves} | {p for begins in self._begins.values() for p in begins})
         for group, begins in self._begins.items():
-            there = {
-                p: at for p, at in begins.items() if p.topic in topics and p.partition < topics[p.topic].partitions
-            }
-            self._begins[group] = there
+            self._begins[group] = {p: at for p, at in begins.items() if led.get(p)}
+        alias = action.flow.target
+        self._leaderless = {str(p): NoLeader(p, alias).why for p, is_led in sorted(led.items()) if not is_led}
         listed = [g.group for g in cluster.groups() if g.state not in rules.WITHOUT_MEMBERS]
         self.others = tuple(g for g in listed if g not in self._begins and not g.startswith(GROUPS_OF_DRLIB))
         act_ms = moments.at(action.context.run_dir, "act")
@@ -337,14 +339,14 @@ class Watch:
     # -- what is shown ----------------------------------------------------------------------------------------------
 
     def not_observed(self) -> dict[str, str]:
-        """Applications that were not seen to be served, and that fail nothing; and why."""
+        """Applications, and partitions of groups, that were not seen to be served, and that fail nothing; and why."""
         groups = {
             name: verdict.detail
             for name, verdict in self.verdicts.items()
             if name not in self.served and not verdict.seen.failed
         }
         unwritten = dict.fromkeys(self.unwritten, "no record was written to it while it was watched")
-        return groups | unwritten | self.shares.not_observed
+        return groups | unwritten | self.shares.not_observed | self._leaderless
 
     def slowest(self) -> str:
         """The application that was served last."""

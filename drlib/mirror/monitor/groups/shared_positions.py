@@ -14,13 +14,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from drlib.config.both_ways.rings import ring_of
 from drlib.config.both_ways.shared_topics import shared_between
 from drlib.config.settings import MirrorSettings
-from drlib.errors import DrlibError
+from drlib.errors import DrlibError, NoLeader
 from drlib.kafka.admin.reachability import ClusterService
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.mirror.offsets.map.follow_journal import JournalFollower
@@ -94,7 +94,8 @@ class SharedPositions:
             at for name in names for n in topics[name].partitions if (at := TopicPartition(name, n)) not in without
         ]
         try:
-            self._bounds = await log_bounds(target, wanted, {})
+            bounds = await log_bounds(target, wanted, {})
+            self._bounds = replace(bounds, leaderless={at: NoLeader(at, target.name) for at in without})
         except (DrlibError, TimeoutError, OSError) as error:
             self._bounds = str(error) or "no answer"
 

@@ -3,9 +3,10 @@
 Rules: an unsealed claim's records are counted in the log itself, from its last Ack to the log end; an inexact count is
 marked as such. A claim counts only partitions that it has fenced: elsewhere a batch of a former claim may still arrive, and
 a journaled count is final. Reading takes no lock: while a lane runs, the map is that of a moment ago. A mirror topic that
-was deleted, re-created or may not be read, and a partition whose log contradicts the journal, are refused one by one: they
-have no map, and the others are not affected. Every log's end is compared with what the journal says of it, also behind
-sealed claims (`count_records.check_end`); a contradiction that a claim finds is journaled (`MirrorRefused`).
+was deleted, re-created or may not be read, and a partition whose log contradicts the journal, or that has no leader when a
+reader asks, are refused one by one: they have no map, and the others are not affected. Every log's end is compared with what
+the journal says of it, also behind sealed claims (`count_records.check_end`); a contradiction that a claim finds is journaled
+(`MirrorRefused`).
 Longer than most modules: a claim and a reader build the same maps, and differ in what they may conclude.
 """
 
@@ -19,7 +20,7 @@ from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 
 from drlib import clock
-from drlib.errors import DrlibError
+from drlib.errors import DrlibError, NoLeader
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata, TopicMetadata
 from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol.batch import BatchHeader
@@ -103,6 +104,15 @@ class Maps:
         if found is None:
             found = self.by_partition[key] = PartitionMap()
         return found
+
+    @property
+    def without_leader(self) -> dict[TopicPartition, NoLeader]:
+        """By partition of the source, those whose mirror has no leader: nothing is known of them."""
+        return {
+            TopicPartition(self.names[key.topic_id].source_topic, key.partition): why
+            for key, why in self.refused.items()
+            if isinstance(why, NoLeader) and key.topic_id in self.names
+        }
 
     def first_id(self, topic_id: uuid.UUID) -> uuid.UUID:
         """The ID that the topic was journaled with first. Where the source gave none it was made for this topic alone, unlike
@@ -244,7 +254,7 @@ async def build_maps(
     """Maps of one lane, counting only the mirror partitions that its claim has fenced.
 
     Log ends instead of `FencedLogs`: this is no claim and the lane may be running, so every partition is counted, the ends
-    may be older than the journal, and partitions that may not be read are refused.
+    may be older than the journal, and partitions that may not be read or have no leader are refused.
     """
     reading = not isinstance(fenced, FencedLogs)
     ends = fenced.log.ends if isinstance(fenced, FencedLogs) else fenced
@@ -274,12 +284,14 @@ async def build_maps(
                 maps.get(partition).apply(entry)
             except MapContradiction as error:
                 maps.refuse(partition, error)
-    unusable = (
-        await _unusable(target, maps.names.values()) if reading else await recreated_topics(target, maps.names.values())
-    )
-    for key in list(maps.by_partition):
-        if key.topic_id in unusable:
-            maps.refuse(key, unusable[key.topic_id])
+    unusable: Mapping[SourcePartition, DrlibError]
+    if reading:
+        unusable = await _unusable(target, maps.by_partition, maps.names)
+    else:
+        gone = await recreated_topics(target, maps.names.values())
+        unusable = {key: gone[key.topic_id] for key in maps.by_partition if key.topic_id in gone}
+    for key, why in unusable.items():
+        maps.refuse(key, why)
 
     counted: dict[SourcePartition, TopicPartition] = {}  # with claims that are not sealed, and their mirrors
     counts: dict[SourcePartition, int] = {}  # records of the claims that are counted now
@@ -447,18 +459,28 @@ async def recreated_topics(
     return recreated_in(await target.metadata(sorted({n.target_topic for n in wanted})), wanted)
 
 
-async def _unusable(target: ClusterClient, names: Iterable[TopicNames]) -> dict[uuid.UUID, DrlibError]:
-    """By source topic ID: mirror topics that were deleted or re-created, and those that may not be described."""
-    wanted = list(names)
+async def _unusable(
+    target: ClusterClient, keys: Iterable[SourcePartition], names: Mapping[uuid.UUID, TopicNames]
+) -> dict[SourcePartition, DrlibError]:
+    """Why mirrors cannot be read: their topic was deleted, re-created or may not be described, or they have no leader."""
+    wanted = {key: names[key.topic_id] for key in keys if key.topic_id in names}
     if not wanted:
         return {}
-    metadata = await target.metadata(sorted({n.target_topic for n in wanted}))
-    closed: dict[uuid.UUID, DrlibError] = {
-        n.topic_id: BrokerError(TOPIC_AUTHORIZATION_FAILED, f"looking up {n.target_topic}", topics=[n.target_topic])
-        for n in wanted
-        if metadata.topics[n.target_topic].error_code == TOPIC_AUTHORIZATION_FAILED
+    metadata = await target.metadata(sorted({each.target_topic for each in wanted.values()}))
+    gone = recreated_in(metadata, wanted.values())
+    found = {
+        key: gone.get(key.topic_id) or _unread(target, metadata, TopicPartition(each.target_topic, key.partition))
+        for key, each in wanted.items()
     }
-    return {**closed, **recreated_in(metadata, wanted)}
+    return {key: why for key, why in found.items() if why is not None}
+
+
+def _unread(target: ClusterClient, metadata: ClusterMetadata, mirror: TopicPartition) -> DrlibError | None:
+    topic = metadata.topics[mirror.topic]
+    if topic.error_code == TOPIC_AUTHORIZATION_FAILED:
+        return BrokerError(TOPIC_AUTHORIZATION_FAILED, f"looking up {mirror.topic}", topics=[mirror.topic])
+    described = topic.partitions.get(mirror.partition)
+    return NoLeader(mirror, target.name) if described is not None and described.leader < 0 else None
 
 
 def recreated_in(metadata: ClusterMetadata, wanted: Iterable[TopicNames]) -> Mapping[uuid.UUID, MirrorTopicRecreated]:
@@ -581,10 +603,7 @@ async def read_maps(target: ClusterClient, journal_topic: str) -> Maps:
 async def _ends(target: ClusterClient, entries: Sequence[Entry]) -> Mapping[TopicPartition, int]:
     """Log ends of the mirror partitions that a journal has placements for."""
     names = {e.topic_id: e for e in entries if isinstance(e, TopicNames)}
-    unusable = await _unusable(target, names.values())
-    wanted = {
-        TopicPartition(names[e.partition.topic_id].target_topic, e.partition.partition)
-        for e in entries
-        if isinstance(e, Placement) and e.partition.topic_id in names and e.partition.topic_id not in unusable
-    }
+    placed = {e.partition for e in entries if isinstance(e, Placement) and e.partition.topic_id in names}
+    unusable = await _unusable(target, placed, names)
+    wanted = {TopicPartition(names[key.topic_id].target_topic, key.partition) for key in placed - unusable.keys()}
     return (await log_ends(target, sorted(wanted))).ends

@@ -147,6 +147,9 @@ async def compare(chosen: FlowSettings, source: ClusterClient, target: ClusterCl
             described = there.topics[topic]
             key = id_of(topic) if described.error_code else described.topic_id
             maps.names[key] = TopicNames(key, topic, names.target_topic, names.target_topic_id)
+            for refused, why in read.maps.refused.items():
+                if refused.topic_id == names.topic_id:
+                    maps.refuse(SourcePartition(key, refused.partition), why)
     wanted = [
         (names, number)
         for names in maps.names.values()

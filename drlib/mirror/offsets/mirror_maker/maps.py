@@ -67,6 +67,8 @@ class SyncedMaps(Maps):
         there: int | None = None,
         topic_id: uuid.UUID | None = None,
     ) -> Translation | None:
+        if self.refusal(source.topic, source.partition) is not None:
+            return Translation(None, TranslationKind.UNKNOWN)
         offsets = self.source(source.topic, source.partition)
         if not isinstance(offsets, SyncedMap):
             return None

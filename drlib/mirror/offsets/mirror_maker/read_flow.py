@@ -19,7 +19,7 @@ from typing import Any, Final
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.replication_policy import IdentityReplicationPolicy
 from drlib.config.settings import MirrorSettings
-from drlib.errors import DrlibError
+from drlib.errors import DrlibError, NoLeader
 from drlib.kafka.admin.connect import blocking, wire_client
 from drlib.kafka.net import group_requests, requests
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata
@@ -141,6 +141,10 @@ async def read_mm2_flow(flow: FlowSettings, target: ClusterClient, source: Sourc
     unknown = []
     for topic, mirror in names.items():
         maps.names[id_of(topic)] = TopicNames(id_of(topic), topic, mirror, metadata.topics[mirror].topic_id)
+        for number, partition in metadata.topics[mirror].partitions.items():
+            if partition.leader < 0:
+                without = NoLeader(TopicPartition(mirror, number), target.name)
+                maps.refuse(SourcePartition(id_of(topic), number), without)
     for at, mirror_at in sorted(mirrors.items()):
         synced = of_today(
             read.syncs.get(at, []), starts[mirror_at], ends[mirror_at], read.copied.get(at), source_ends.get(at)

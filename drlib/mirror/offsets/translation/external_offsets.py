@@ -12,7 +12,7 @@ application's last record, because an offset does not say which of the two topic
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
@@ -21,7 +21,7 @@ from drlib.config.both_ways.shared_topics import shared_between
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.replication_policy import IdentityReplicationPolicy
 from drlib.config.settings import MirrorSettings, load_mirror_settings
-from drlib.errors import Unreachable, UsageError
+from drlib.errors import NoLeader, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import who_answers
 from drlib.mirror.journal.entries import SourcePartition, TopicNames
@@ -73,7 +73,8 @@ def translate_external_offsets(
 @dataclass(frozen=True, slots=True)
 class _ClusterState:
     """What translating needs. `flow_pair` is None where the way back cannot be read; `source_error` says why the source did
-    not answer; then `source_bounds` (log start and end of the partitions asked about) and `topic_ids` are empty."""
+    not answer; then `source_bounds` (log start and end of the partitions asked about) and `topic_ids` are empty. `leaderless`:
+    partitions of either cluster without a leader, which have no bounds."""
 
     forward: Maps
     flow_pair: FlowPairState | None
@@ -82,6 +83,7 @@ class _ClusterState:
     topic_ids: Mapping[str, UUID]
     target_log_starts: Mapping[TopicPartition, int]
     shared: Mapping[Asked, SharedAnswer]
+    leaderless: Mapping[str, Collection[TopicPartition]]  # by cluster
 
 
 def _read_clusters(
@@ -93,16 +95,19 @@ def _read_clusters(
     moving = flow_settings.flow
     flow_pair = None
     bounds: dict[TopicPartition, tuple[int, int]] = {}
+    leaderless: dict[str, Collection[TopicPartition]] = {}
     topic_ids: dict[str, UUID] = {}
     if source_error is None:
         with Cluster(settings.clusters[moving.source]) as cluster:
             topics = cluster.topics({partition.topic for partition, _ in positions})
-            existing = [p for p, _ in positions if p.topic in topics and p.partition < topics[p.topic].partitions]
+            led = cluster.led(partition for partition, _ in positions)
+            leaderless = {moving.source: {p for p, is_led in led.items() if not is_led}}
+            existing = [partition for partition, is_led in led.items() if is_led]
             starts, ends = cluster.log_starts(existing), cluster.log_ends(existing)
             bounds = {partition: (starts[partition], ends[partition]) for partition in existing}
             topic_ids = {name: topic.topic_id for name, topic in topics.items()}
         if not isinstance(flow_settings.policy, IdentityReplicationPolicy):
-            flow_pair = read_flow_pair(settings, moving)
+            flow_pair = read_flow_pair(settings, moving, in_part=True)
     forward = flow_pair.forward if flow_pair is not None else read_flow_maps(settings, moving, shared=True)
     of_both = shared_between(settings, moving) or (lambda _: False)
     asked = {_as_asked(*position) for position in positions if of_both(position[0].topic)}
@@ -110,8 +115,10 @@ def _read_clusters(
     mirror_names = {flow_settings.policy.remote_topic(moving.source, partition.topic) for partition, _ in positions}
     with Cluster(settings.clusters[moving.target]) as cluster:
         mirrors = cluster.topics(mirror_names)
-        starts = cluster.log_starts(TopicPartition(t.name, n) for t in mirrors.values() for n in range(t.partitions))
-    return _ClusterState(forward, flow_pair, source_error, bounds, topic_ids, starts, shared)
+        led = cluster.led(TopicPartition(t.name, n) for t in mirrors.values() for n in range(t.partitions))
+        leaderless[moving.target] = {p for p, is_led in led.items() if not is_led}
+        starts = cluster.log_starts(led.keys() - leaderless[moving.target])
+    return _ClusterState(forward, flow_pair, source_error, bounds, topic_ids, starts, shared, leaderless)
 
 
 def _as_asked(partition: TopicPartition, offset: int) -> Asked:
@@ -124,7 +131,7 @@ def _translate(
 ) -> OffsetTranslation:
     moving = flow_settings.flow
     bounds = clusters.source_bounds.get(partition)
-    if clusters.source_error is None and bounds is None:
+    if clusters.source_error is None and bounds is None and partition not in clusters.leaderless[moving.source]:
         return _unknown(partition, offset, None, f"{moving.source} has no partition {partition}")
     if bounds is not None and offset > bounds[1]:
         why = f"its log on {moving.source} ends at {bounds[1]}, before this offset"
@@ -146,13 +153,15 @@ def _translate_back(
     key = SourcePartition(names.topic_id, partition.partition)
     topic = flow_pair.target_topics.get(names.source_topic)
     target = TopicPartition(names.source_topic, partition.partition)
-    if topic is None or target not in flow_pair.target_log_starts:
+    if topic is None or target.partition >= topic.partitions:
         return _unknown(partition, offset, target, f"{flow_pair.moving.target} has no partition {target} any more")
     if topic.topic_id != names.topic_id:
         why = f"{names.source_topic} on {flow_pair.moving.target} was deleted and re-created since"
         return _unknown(partition, offset, target, why)
     if key in flow_pair.reverse.refused:
         return _unknown(partition, offset, target, str(flow_pair.reverse.refused[key]))
+    if target not in flow_pair.target_log_starts:
+        return _unknown(partition, offset, target, str(NoLeader(target, flow_pair.moving.target)))
     translation = failback_position(
         flow_pair.reverse.by_partition.get(key),
         offset,
@@ -170,6 +179,8 @@ def _translate_forward(
     refused = clusters.forward.refusal(partition.topic, partition.partition)
     if refused is not None:
         return _unknown(partition, offset, target, str(refused))
+    if target in clusters.leaderless[flow.target]:
+        return _unknown(partition, offset, target, str(NoLeader(target, flow.target)))
     if clusters.forward.replaced(partition.topic, clusters.topic_ids.get(partition.topic)):
         why = f"{partition.topic} was deleted and re-created, and {flow} has mirrored nothing of the new topic yet"
         return _unknown(partition, offset, target, why)

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from uuid import UUID
 
 from drlib.config.settings import MirrorSettings
-from drlib.errors import DrlibError
+from drlib.errors import DrlibError, NoLeader
 from drlib.kafka.admin.connect import ANSWER_S, wire_client
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.protocol.error_codes import OFFSET_OUT_OF_RANGE, BrokerError
@@ -62,8 +62,13 @@ class SharedAnswer:
 async def shared_bounds(target: ClusterClient, partitions: Collection[TopicPartition]) -> LogBounds:
     """Where the target's logs begin and end, of those that exist: to be asked before the flow's map is read."""
     found = (await target.metadata(sorted({p.topic for p in partitions}))).topics
-    there = [p for p in partitions if p.topic in found and p.partition in found[p.topic].partitions]
-    return await log_bounds(target, there, {})
+    leaders = {
+        p: found[p.topic].partitions[p.partition].leader
+        for p in partitions
+        if p.topic in found and p.partition in found[p.topic].partitions
+    }
+    bounds = await log_bounds(target, [p for p, leader in leaders.items() if leader >= 0], {})
+    return replace(bounds, leaderless={p: NoLeader(p, target.name) for p, leader in leaders.items() if leader < 0})
 
 
 async def read_back(settings: MirrorSettings, flow: Flow, source_alive: bool | None) -> Maps | str:
@@ -126,6 +131,8 @@ class SharedLogs:
         key = SourcePartition(names.topic_id, partition.partition)
         if (refused := self.maps.refused.get(key)) is not None:
             return None, refused.why, None
+        if (without := self.bounds.leaderless.get(partition)) is not None:
+            return None, without.why, None
         if partition not in self.bounds.ends:
             return None, _NOTHING[1], None
         there = self.maps.by_partition.get(key)

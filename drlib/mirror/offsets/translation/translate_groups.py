@@ -283,7 +283,9 @@ def translate_known(
             translation = Translation(None, TranslationKind.NEVER_MIRRORED)
         if translation is None:
             continue  # a topic this flow does not mirror
-        translations.append(GroupTranslation(group, source, position.offset, target, translation, *known))
+        refused = maps.refusal(source.topic, source.partition) if translation.kind is TranslationKind.UNKNOWN else None
+        why = "" if refused is None else refused.why
+        translations.append(GroupTranslation(group, source, position.offset, target, translation, *known, why=why))
     return GroupsTranslated(tuple(translations), mirror_maker)
 
 

@@ -65,14 +65,22 @@ class FlowPairState:
         return self.ledger.next(self.target_cluster_id, self.reverse.first_id(source.topic_id), source.partition)
 
 
-def read_flow_pair(settings: MirrorSettings, moving: Flow) -> FlowPairState:
-    """Read the state of both flows. Raises `UsageError` for a flow without a way back, `Unreachable`, `BrokerError`."""
+def read_flow_pair(settings: MirrorSettings, moving: Flow, *, in_part: bool = False) -> FlowPairState:
+    """Read the state of both flows. `in_part`: partitions without a leader have no bounds, and else raise `NoLeader`.
+
+    Raises `UsageError` for a flow without a way back, `Unreachable`, `BrokerError`.
+    """
+
+    def partitions_of(topics: Mapping[str, TopicDescription]) -> list[TopicPartition]:
+        every = [(t, n) for t in topics.values() for n in range(t.partitions)]
+        return [TopicPartition(t.name, n) for t, n in every if t.is_led(n) or not in_part]
+
     refuse_one_way(settings.flow(moving.source, moving.target))
     with Cluster(settings.clusters[moving.source]) as source, Cluster(settings.clusters[moving.target]) as target:
         names = read_known_maps(settings, moving.reverse).names.values()
         target_topics = target.topics([n.source_topic for n in names])
         mirror_topics = source.topics([n.target_topic for n in names])
-        mirrors = _partitions(mirror_topics)
+        mirrors = partitions_of(mirror_topics)
         mirror_ends = source.log_ends(mirrors)
         forward, reverse = read_known_maps(settings, moving), read_known_maps(settings, moving.reverse)
         source_topics = source.topics([n.source_topic for n in forward.names.values()])
@@ -84,17 +92,13 @@ def read_flow_pair(settings: MirrorSettings, moving: Flow) -> FlowPairState:
             ledger=read_ledger(source),
             target_cluster_id=target.cluster_id(),
             target_topics=target_topics,
-            target_log_starts=target.log_starts(_partitions(target_topics)),
+            target_log_starts=target.log_starts(partitions_of(target_topics)),
             mirror_log_starts=source.log_starts(mirrors),
             mirror_ends=mirror_ends,
             source_topics=source_topics,
-            source_log_starts=source.log_starts(_partitions(source_topics)),
-            copy_log_starts=target.log_starts(_partitions(copies)),
+            source_log_starts=source.log_starts(partitions_of(source_topics)),
+            copy_log_starts=target.log_starts(partitions_of(copies)),
         )
-
-
-def _partitions(topics: Mapping[str, TopicDescription]) -> list[TopicPartition]:
-    return [TopicPartition(t.name, n) for t in topics.values() for n in range(t.partitions)]
 
 
 def group_positions(settings: MirrorSettings, alias: str, groups: Collection[str]) -> dict[str, Positions]:

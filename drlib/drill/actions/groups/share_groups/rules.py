@@ -9,7 +9,7 @@ Rules:
   target; None is unknown, as where the source does not say which records were acknowledged.
 - A partition that is left blocks its group, except where nothing of it is on the target, or no share group can be there. A
   group that is blocked is left as a whole, with the reason, and holds up no other group; one that may be moved in part is moved
-  but for those partitions.
+  but for those partitions. A partition of the target without a leader is unknown and blocks a planned move only.
 Not for: translating (`drlib.mirror.share_groups.translate`), asking and writing (`move`).
 """
 
@@ -20,7 +20,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from drlib.drill.actions.groups.rules import LogBounds, blocked, sum_known
+from drlib.drill.actions.groups.rules import Bounds, blocked, sum_known
+from drlib.errors import NoLeader
 from drlib.formats import second
 from drlib.kafka.share_groups.state import Interval, ShareState, above, missing, moved_up
 from drlib.mirror.share_groups.translate import ShareTranslation
@@ -39,6 +40,7 @@ class ShareLeft(StrEnum):
     AHEAD = "ahead"
     PAST_END = "past-end"
     UNKNOWN = "unknown"
+    NO_LEADER = "no-leader"  # its partition on the target has none
     NOT_MIRRORED = "not-mirrored"  # nothing of the partition is on the target
     UNSUPPORTED = "unsupported"  # the target's brokers do not know share groups
     NO_START = "no-start"  # it had none: share.auto.offset.reset decides where it begins
@@ -117,12 +119,12 @@ class ShareMove:
 
 def decide(
     item: ShareTranslation,
-    bounds: LogBounds | None,
+    bounds: Bounds,
     there: ShareState | None,
     *,
     rewind: bool = False,
 ) -> ShareMove:
-    """Decide one partition. `bounds` are None where it does not exist on the target; `there`: what the group has there."""
+    """Decide one partition; `there`: what the group has on the target."""
     translation, state = item.translation, item.known.state
     before = None if there is None else there.start
     kept = () if there is None or there.complete is None else there.complete
@@ -142,6 +144,8 @@ def decide(
         before_complete=kept,
     )
     offset = translation.offset
+    if isinstance(bounds, NoLeader):
+        return replace(move, kind=TranslationKind.UNKNOWN, left=ShareLeft.NO_LEADER, why=bounds.why)
     if bounds is None:
         return replace(move, left=ShareLeft.NOT_MIRRORED, why="nothing of it is on the target")
     if translation.kind is TranslationKind.NEVER_MIRRORED and offset is None:
@@ -186,7 +190,9 @@ def leave_blocked(
     `in_part`."""
     moves = tuple(moves)
     reasons = {
-        group: f"{those[0].target}, {those[0].why}" for group, those in blocked(moves).items() if not in_part(group)
+        group: f"{those[0].target}, {those[0].why}"
+        for group, those in blocked(move for move in moves if move.left is not ShareLeft.NO_LEADER).items()
+        if not in_part(group)
     }
     reasons |= prevented
     return tuple(

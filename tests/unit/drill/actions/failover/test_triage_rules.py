@@ -12,6 +12,7 @@ HALF = Side("LEFT", 3, 1, leaderless=4, silent_brokers=2)
 UNWRITABLE = Side("LEFT", 3, 1, not_writable=2)
 UNCOORDINATED = Side("LEFT", 3, 1, without_coordinator=2, coordinators=4)
 TARGET = Side("RIGHT", 3, 2)
+IN_PART = Side("RIGHT", 2, 1, leaderless=1, led=2, named=("LEFT.alone-2",))
 GONE, SERVING = Expected.GONE, Expected.SERVING
 
 
@@ -34,6 +35,11 @@ GONE, SERVING = Expected.GONE, Expected.SERVING
         (WELL, TARGET, SERVING, ("orders",), "known", True, "although both sides are written to"),
         (DEAD, Side("RIGHT", silence="no answer"), GONE, (), "it must be", False, "RIGHT cannot take over"),
         (DEAD, Side("RIGHT", 3, 1, leaderless=1), GONE, (), "it must be", False, "RIGHT cannot take over"),
+        (DEAD, Side("RIGHT", 3, 1, without_coordinator=4, coordinators=4), GONE, (), "it must be", False, "no coordinator"),
+        (DEAD, IN_PART, GONE, (), "", False, "without a leader that answers (LEFT.alone-2)"),
+        (DEAD, IN_PART, GONE, (), "it burns", True, "forced, 'it burns', although RIGHT cannot take over in full"),
+        (WELL, IN_PART, SERVING, (), "it burns", False, "RIGHT cannot take over"),
+        (WELL, IN_PART, GONE, (), "", False, "(LEFT.alone-2); and LEFT answers: 3 brokers"),
     ],
 )
 def test_advise_gives_decision_reason_and_remedy(
@@ -88,6 +94,10 @@ def test_advise_source_that_this_host_cannot_use_is_gone_only_where_others_find_
     assert "certificate has expired" in advice.why
     assert advise(refusing, TARGET, GONE, (), "expired everywhere", seen(here, *places)).go
     assert not advise(refusing, TARGET, GONE).go
+
+
+def test_advise_target_without_a_leader_for_a_partition_names_both_ways_on() -> None:
+    assert advise(DEAD, IN_PART, GONE).remedy.startswith("Restore RIGHT first, or give force_reason")
 
 
 def test_side_without_answer_has_no_broker_and_no_controller() -> None:

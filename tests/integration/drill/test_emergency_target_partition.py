@@ -1,0 +1,239 @@
+"""An emergency failover to a cluster of which a dead broker held one mirror partition alone. The tests run in their order."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import testbed_moves
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as At
+from confluent_kafka.admin import AdminClient, NewTopic
+from fix_engine import wait_for
+from testbed_moves import Place, step
+
+from drlib import publish_pointer, translate_offsets
+from drlib.config.settings import load_mirror_settings
+from drlib.drill.actions.failover.flow_state import observe_flow
+from drlib.drill.plan.plan import Mode, Step
+from drlib.drill.readiness.doctor import doctor
+from drlib.drill.step import step_output
+from drlib.errors import DrlibError, NoLeader, Unreachable
+from drlib.kafka.admin.cluster import Cluster
+from drlib.lab.lab import ONE_BROKER, Lab
+from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions
+from drlib.mirror.offsets.unreplicated.find import find_unreplicated
+from drlib.model import Flow, TopicPartition, TranslationKind
+from drlib.runs import journal
+from drlib.runs.check import Verdict
+from drlib.runs.journal import JOURNAL
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
+FLOW = Flow("LEFT", "RIGHT")
+GROUPS = {"all": (0, 1, 2), "some": (0, 1), "last": (2,)}
+MIRRORS = [TopicPartition("LEFT.alone", number) for number in range(3)]
+LOST = MIRRORS[2]
+BROKERS = {
+    "default.replication.factor": "3",
+    "offsets.topic.replication.factor": "3",
+    "offsets.topic.num.partitions": "3",
+}
+
+
+@dataclass(frozen=True)
+class Mirrored:
+    left: Lab
+    right: Lab
+    file: Path
+
+    def run(self, folder: Path, *steps: Step) -> tuple[int, dict[str, dict[str, object]]]:
+        """Exit code, and the evidence of each step that succeeded."""
+        folder.mkdir()
+        drill = testbed_moves.drill(*steps, mode=Mode.EMERGENCY)
+        code = testbed_moves.in_process(folder, drill, Place(properties=str(self.file)))
+        lines = journal.read(folder / JOURNAL)
+        return code, {str(line.data["step"]): dict(line.data) for line in lines if line.event == "step-succeeded"}
+
+    def committed(self) -> dict[str, dict[TopicPartition, int]]:
+        """On the target."""
+        with Cluster(self.right.clusters["RIGHT"].settings()) as cluster:
+            return {group: {at: p.offset for at, p in cluster.group_offsets(group).items()} for group in GROUPS}
+
+
+@pytest.fixture(scope="module")
+def mirrored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mirrored]:
+    left = Lab(tmp_path_factory.mktemp("left"), ("LEFT",))
+    right = Lab(tmp_path_factory.mktemp("right"), ("RIGHT",), brokers=3, extra=BROKERS)
+    with left, right:
+        source, target = left.clusters["LEFT"], right.clusters["RIGHT"]
+        file = left.root / "mirror.properties"
+        keys = {
+            "clusters": "LEFT,RIGHT",
+            "LEFT.bootstrap.servers": source.bootstrap,
+            "RIGHT.bootstrap.servers": target.bootstrap,
+            "LEFT->RIGHT.enabled": "true",
+            "LEFT->RIGHT.topics": "alone",
+            "RIGHT->LEFT.enabled": "false",
+            "RIGHT->LEFT.emit.heartbeats.enabled": "false",
+            **{key: value for key, value in ONE_BROKER.items() if "checkpoints" not in key},
+            "checkpoints.topic.replication.factor": "3",
+            "drlib.journal.replication.factor": "3",
+            "drlib.lanes": "2",
+            "drlib.metrics.address": "127.0.0.1:0",
+        }
+        file.write_text("".join(f"{key} = {value}\n" for key, value in keys.items()))
+        nodes = [broker.spec.node_id for broker in target.brokers]
+        placed = NewTopic("LEFT.alone", num_partitions=3, replica_assignment=[[node] for node in nodes])
+        for bootstrap, topic in ((source.bootstrap, NewTopic("alone", 3, 1)), (target.bootstrap, placed)):
+            admin = AdminClient({"bootstrap.servers": bootstrap})
+            admin.create_topics([topic])[topic.topic].result(20)
+        producer = Producer({"bootstrap.servers": source.bootstrap})
+        for number in range(300):
+            producer.produce("alone", str(number), partition=number % 3)
+        assert producer.flush(30) == 0
+        for group, numbers in GROUPS.items():
+            with contextlib.closing(Consumer({"bootstrap.servers": source.bootstrap, "group.id": group})) as consumer:
+                consumer.commit(offsets=[At("alone", number, 40) for number in numbers], asynchronous=False)
+        left.start_module("mirror", "drlib.cli", "mirror", str(file))
+        settings = load_mirror_settings(file)
+
+        def checkpointed() -> bool:
+            known = checkpointed_positions(settings, FLOW)
+            return {
+                (group, TopicPartition("alone", n)) for group, numbers in GROUPS.items() for n in numbers
+            } <= known.keys()
+
+        wait_for("checkpoints", checkpointed, 60)
+        publish_pointer(file, "LEFT")
+        left.registry.kill("mirror")
+        target.brokers[2].kill()
+
+        def offline() -> bool:
+            with contextlib.suppress(Unreachable), Cluster(settings.clusters["RIGHT"]) as cluster:
+                return cluster.topics(["LEFT.alone"])["LEFT.alone"].offline == {2}
+            return False  # a controller is being elected
+
+        wait_for("a mirror partition has no leader", offline, 60)
+        yield Mirrored(left, right, file)
+
+
+@contextlib.contextmanager
+def reading(mirrored: Mirrored, group: str) -> Iterator[None]:
+    """While it lasts, a consumer of `group` reads on the target from the position that it is given there."""
+    stop = threading.Event()
+
+    def read() -> None:
+        while not mirrored.committed()[group] and not stop.wait(0.2):
+            pass
+        keys = {"bootstrap.servers": mirrored.right.clusters["RIGHT"].bootstrap, "group.id": group}
+        with contextlib.closing(Consumer(keys)) as consumer:
+            consumer.subscribe(["LEFT.alone"])
+            while not stop.is_set():
+                if (message := consumer.poll(0.2)) is not None and not message.error():
+                    consumer.commit(message, asynchronous=False)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        reader.join()
+
+
+def test_status_and_doctor_name_the_partition_and_know_all_others(mirrored: Mirrored, tmp_path: Path) -> None:
+    state = observe_flow(Place(properties=str(mirrored.file)).workplace(tmp_path), FLOW)
+    assert {p.partition: (p.known, p.lag) for p in state.view.partitions if p.known} == {0: (True, 0), 1: (True, 0)}
+    assert [p.partition for p in state.view.partitions if not p.known] == [2]
+    assert state.not_mirrored is None
+    assert [e.detail for e in state.view.open_events if e.name == "TargetUnreachable"] == [state.survey.target_partly]
+    assert str(LOST) in state.survey.target_partly
+    (readiness,) = doctor(load_mirror_settings(mirrored.file), flow=FLOW)
+    found = [f for f in readiness.worst_first() if "alone-2" in f"{f.entity} {f.evidence}"]
+    assert {f.severity.name for f in found} & {"CRITICAL", "UNKNOWN"}
+
+
+def test_planned_work_is_refused_with_the_name_of_the_partition(mirrored: Mirrored, tmp_path: Path) -> None:
+    settings = load_mirror_settings(mirrored.file)
+    with pytest.raises(NoLeader, match=str(LOST)):
+        find_unreplicated(settings, FLOW)
+    with Cluster(settings.clusters["RIGHT"]) as cluster, pytest.raises(DrlibError, match=str(LOST)):
+        cluster.log_ends(MIRRORS)
+    code, _ = mirrored.run(
+        tmp_path / "planned", step("decide", "failover.triage", expect="serving", force_reason="now")
+    )
+    assert code != 0
+
+
+def test_emergency_without_a_reason_is_refused_and_nothing_is_moved(
+    mirrored: Mirrored, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    mirrored.left.clusters["LEFT"].kill()
+    code, _ = mirrored.run(tmp_path / "refused", step("decide", "failover.triage"))
+    assert code != 0
+    printed = capfd.readouterr().err
+    assert str(LOST) in printed
+    assert "or give force_reason" in printed
+    assert mirrored.committed() == {group: {} for group in GROUPS}
+
+
+def test_emergency_with_a_reason_moves_all_but_the_partition_and_names_it(mirrored: Mirrored, tmp_path: Path) -> None:
+    folder = tmp_path / "forced"
+    with reading(mirrored, "all"):
+        code, evidence = mirrored.run(
+            folder,
+            step("decide", "failover.triage", force_reason="its disk is lost"),
+            step("drain", "mirror.drain"),
+            step("translate", "groups.translate"),
+            step("move", "pointer.move"),
+            step("verify", "groups.verify", groups=("all",), members_s=60),
+        )
+    assert code == 0
+    assert "cannot take over in full: answers: 2 brokers" in str(evidence["decide"]["why"])
+    assert str(LOST) in str(evidence["decide"]["not_determined"])
+    assert evidence["drain"]["rpo_records"] is None
+    assert (evidence["translate"]["exact"], evidence["translate"]["unknown"], evidence["translate"]["left"]) == (
+        4,
+        2,
+        2,
+    )
+    committed = mirrored.committed()
+    assert committed["some"] == dict.fromkeys(MIRRORS[:2], 40)
+    assert committed["all"].keys() == {*MIRRORS[:2]}
+    assert committed["last"] == {}
+    assert evidence["verify"]["served"] == 1
+    rows = step_output.read_rows(folder, "translate")
+    assert {(row["group"], row["partition"]) for row in rows if row["left because"]} == {("all", 2), ("last", 2)}
+    (check,) = (c for c in step_output.read_part(folder, "translate").checks if c.name.startswith("consumer groups"))
+    assert check.verdict is Verdict.CONDITIONS
+    assert f"{LOST} (all, last): it has no leader on RIGHT" in check.evidence
+    assert str(LOST) in str(evidence["verify"]["not_observed"])
+
+
+def test_positions_kept_elsewhere_are_translated_but_for_those_in_the_partition(mirrored: Mirrored) -> None:
+    found = translate_offsets(mirrored.file, "LEFT", "RIGHT", [("alone", number, 70) for number in range(3)])
+    assert [(each.translation.kind, each.translation.offset) for each in found[:2]] == [(TranslationKind.EXACT, 70)] * 2
+    assert found[2].translation.kind is TranslationKind.UNKNOWN
+    assert str(LOST) in found[2].why
+
+
+def test_step_that_is_run_again_once_the_leader_is_back_completes_the_rest(mirrored: Mirrored, tmp_path: Path) -> None:
+    target = mirrored.right.clusters["RIGHT"]
+    target.brokers[2].restart()
+
+    def back() -> bool:
+        with contextlib.suppress(Unreachable), Cluster(target.settings()) as cluster:
+            return not cluster.topics(["LEFT.alone"])["LEFT.alone"].offline
+        return False
+
+    wait_for("the partition has its leader again", back, 60)
+    code, _ = mirrored.run(tmp_path / "again", step("translate", "groups.translate", leave=("all",)))
+    assert code == 0  # `all` has read on meanwhile in what it was moved to
+    committed = mirrored.committed()
+    assert [committed["last"][LOST], committed["all"][LOST]] == [40, 40]
+    assert committed["all"][MIRRORS[0]] > 40
+    assert committed["some"] == dict.fromkeys(MIRRORS[:2], 40)
