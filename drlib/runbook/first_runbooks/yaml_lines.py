@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from drlib.drill.plan.plan import Mode
 from drlib.formats import one_line
 from drlib.model import Flow
 from drlib.runbook.first_runbooks.observation import FlowFacts
@@ -57,9 +58,13 @@ def drill_lines(
     *,
     waves: bool = False,
 ) -> list[str]:
-    """The section of the drill up to its steps; `answering`: those that have to answer. `waves`: how to say the order."""
+    """The section of the drill up to its steps; `answering`: those that have to answer. `waves`: how to say the order.
+
+    How far a cluster serves in an emergency is for the triage to judge, which takes a reason where it serves in part.
+    """
+    probe = "cluster.answers" if mode == Mode.EMERGENCY else "cluster.serves"
     probes = [
-        f"    - {{title: {quoted(f'{alias} answers')}, probe: cluster.serves, arguments: {{cluster: {quoted(alias)}}}}}"
+        f"    - {{title: {quoted(f'{alias} answers')}, probe: {probe}, arguments: {{cluster: {quoted(alias)}}}}}"
         for alias in answering
     ]
     return [

@@ -42,6 +42,18 @@ def committed_positions(cluster: ClusterSettings, groups: Iterable[str]) -> dict
     return {group: answer for group, answer in answers.items() if not isinstance(answer, DrlibError)}
 
 
+def committed_as_far(
+    cluster: ClusterSettings, groups: Iterable[str]
+) -> tuple[dict[str, Positions], dict[str, DrlibError]]:
+    """The committed offsets of groups whose coordinators answer, and why the others do not. Raises the first group's error
+    where none answers, and one that does not pass."""
+    answers = committed(cluster, sorted(groups), TIMEOUT_S)
+    silent = {g: answer for g, answer in answers.items() if isinstance(answer, DrlibError)}
+    if len(silent) == len(answers) or not all(error.retriable for error in silent.values()):
+        _raise_first(silent)
+    return {g: answer for g, answer in answers.items() if not isinstance(answer, DrlibError)}, silent
+
+
 def log_bounds(
     cluster: ClusterSettings, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, LogBounds | NoLeader]:
@@ -147,8 +159,8 @@ def reached(cluster: ClusterSettings, moves: Sequence[PositionMove] | None) -> R
     """How much of `moves` was written, None where nothing was decided; all written counts as partly, as it is read back."""
     if moves is None:
         return Reach.UNTOUCHED
-    positions = committed_positions(cluster, {move.group for move in moves})
     wanted = [move for move in moves if move.offset is not None]
+    positions = committed_positions(cluster, {move.group for move in wanted})
     if any(_offset(positions, move) not in (move.before, move.offset) for move in wanted):
         return Reach.UNKNOWN
     if all(_offset(positions, move) == move.before != move.offset for move in wanted):

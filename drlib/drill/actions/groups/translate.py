@@ -266,13 +266,16 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
         if not chosen:
             raise no_group(flow, [item.group for item in translations], self.groups, self.context.run_dir.name)
         names = {item.group: self.named(item.group) for item in chosen}
-        in_use = set(group_writing.in_use(self.target_cluster, set(names.values())))
+        committed, silent = group_writing.committed_as_far(self.target_cluster, names.values())
+        if silent and not self.leaves_used:
+            raise next(iter(silent.values()))
+        in_use = set(group_writing.in_use(self.target_cluster, committed.keys()))
         if not self.leaves_used:
             group_writing.refuse_busy(self.target_cluster, in_use)
-        committed = group_writing.committed_positions(self.target_cluster, names.values())
-        before = {group: committed[name] for group, name in names.items()}
+        before = {group: committed.get(name, {}) for group, name in names.items()}
         moves = group_writing.decide_there(self.target_cluster, chosen, before, rewind=self.rewind)
         used = dict.fromkeys((group for group, name in names.items() if name in in_use), group_writing.OWNED)
+        used |= {group: silent[name].why for group, name in names.items() if name in silent}
         stuck = {
             group: those
             for group, those in blocked(

@@ -45,7 +45,7 @@ RIGHT: dict[str, Value] = {
 # of each runbook's drill from LEFT to RIGHT with its defaults and no step observed
 HASHES = {
     "active-active": "5ff5d965d4fdd5cd7572ba9c0138ea06be9088a43b2fed542acf4e0f57311b3b",
-    "emergency-failover": "87c3b044aa059381c91966484b064cbdd1f8cb3530078099596b8a8372dee3fa",
+    "emergency-failover": "c36fcc711e9c5e4e9684a99204fa0f31e8565076fff91a64497e9699aca1a8d7",
     "failback-drill": "898d73c4376a40169d762ee5fd55d3df60aee0346074e935b9466cdcd39ab021",
     "failover-drill": "c38318114ab438f2379fcd0ebeeb66df1c74e67d57f74e5919590e838d8f5384",
     "ordering-drill": "db2280f54ac94fff2f71d3b2643cb677fcd971cecdda570f59115733bc34965a",

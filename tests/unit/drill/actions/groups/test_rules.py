@@ -22,6 +22,7 @@ from drlib.drill.actions.groups.rules import (
     no_group,
     read_again,
 )
+from drlib.errors import NoLeader
 from drlib.kafka.admin.descriptions import CommittedOffset, Range
 from drlib.model import Flow, GroupTranslation, TopicPartition, Translation, TranslationKind
 from drlib.runs.check import Verdict
@@ -244,6 +245,19 @@ def test_left_check_is_none_where_every_group_was_moved_if_only_in_part() -> Non
     moves = (of_group("billing"), of_group("billing", 61, partition=1))
     assert leave_groups(moves, {}) == moves
     assert left_check(moves, {}) == ()
+
+
+def test_partition_without_a_leader_is_unknown_named_and_blocks_no_other_position() -> None:
+    item = GroupTranslation("billing", SOURCE, 70, TARGET, Translation(60, TranslationKind.EXACT, 0), 1)
+    lost = decide(item, NoLeader(TARGET, "RIGHT"), CommittedOffset(50))
+    assert (lost.offset, lost.left, lost.kind, lost.before) == (None, Left.NO_LEADER, TranslationKind.UNKNOWN, 50)
+    assert not lost.harmless  # a planned move is refused
+    (check,) = left_check((lost, of_group("billing", partition=1)), {})
+    assert check.verdict is Verdict.CONDITIONS
+    assert f"{TARGET} (billing): it has no leader on RIGHT" in check.evidence
+    assert "Start the brokers that hold these partitions" in check.evidence
+    assert left_check((lost,), {})[0].verdict is Verdict.FAIL
+    assert leave_groups([lost], {"billing": "it has members there"}) == (lost,)
 
 
 def test_partition_of_which_nothing_is_on_the_target_says_so_in_a_group_that_is_left() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from two_logs import built
 
-from drlib.errors import DrlibError
+from drlib.errors import DrlibError, NoLeader
 from drlib.mirror.journal.entries import SourceLoss, SourcePartition, SourceTruncated, TopicNames
 from drlib.mirror.offsets.map.load_maps import Maps
 from drlib.mirror.offsets.map.offset_map import PartitionMap
@@ -74,6 +74,7 @@ async def test_map_back_that_does_not_count_is_as_none(wrong: str) -> None:
     [
         ("names", NEVER, "nothing of it was copied"),
         ("partition", NEVER, "does not exist on the target"),
+        ("leader", UNKNOWN, "no leader on RIGHT"),
         ("refused", UNKNOWN, "was truncated"),
         ("in doubt", UNKNOWN, "went back to offset 1"),
     ],
@@ -87,6 +88,8 @@ async def test_own_map_that_is_missing_makes_a_position_unknown_for_a_reason(
             maps.names.clear()
         case "partition":
             bounds = LogBounds({}, {}, {}, {})
+        case "leader":
+            bounds = LogBounds({}, {}, {}, {}, {ASKED: NoLeader(ASKED, "RIGHT")})
         case "refused":
             maps.refuse(KEY, DrlibError("it", "was truncated", "look"))
         case "in doubt":
