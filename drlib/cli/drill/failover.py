@@ -159,7 +159,8 @@ def _refuse(made: Assessment) -> None:
     what = f"{made.flow} is not failed over, {UNCHANGED}"
     if not made.target_answers:
         raise Unreachable(what, made.why, made.remedy)
-    hint = f"{made.remedy} Against the advice: --force-reason REASON." if made.target_serves else made.remedy
+    given = made.target_serves or "force_reason" in made.remedy
+    hint = f"{made.remedy} Against the advice: --force-reason REASON." if given else made.remedy
     raise ReadinessError(what, made.why, hint)
 
 

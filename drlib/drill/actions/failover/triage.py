@@ -53,7 +53,7 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
     expect: Expected = Expected.GONE
     """The state in which the operator expects the source."""
     force_reason: Text = ""
-    """Why to fail over although the source answers."""
+    """Why to fail over although the source answers, or the target serves in part."""
     fault_at: Text = ""
     """When the source failed, if you know it: ISO 8601 in UTC. By default the mirror's last successful fetch."""
     witnesses: Texts = ()

@@ -119,11 +119,12 @@ def _replicas(
 ) -> tuple[Severity, str, str]:
     """`minimum`: min.insync.replicas, None when it could not be read. Each count is the least of all partitions."""
     replicas, in_sync = _fewest_replicas(topic), min(len(p.isr) for p in topic.partitions.values())
-    leaderless = sum(p.leader < 0 for p in topic.partitions.values())
+    leaderless = [f"{topic.name}-{number}" for number, p in sorted(topic.partitions.items()) if p.leader < 0]
     describe = context.tool("kafka-topics", context.target, "--describe", "--topic", topic.name)
     add = "Add replicas: kafka-reassign-partitions.sh --execute."
     if leaderless:
-        return Severity.CRITICAL, f"{count(leaderless, 'partition')} without a leader", f"See {describe}"
+        named = f"{count(len(leaderless), 'partition')} without a leader: {first_few(leaderless)}"
+        return Severity.CRITICAL, named, f"Start the brokers that hold them: {describe}"
     if minimum is not None and minimum > replicas:
         lower = context.tool("kafka-configs", context.target, "--entity-type", "topics", "--entity-name", topic.name,
                              "--alter", "--add-config", f"min.insync.replicas={replicas}")  # fmt: skip

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
+from collections.abc import Sequence
 
 import pytest
 
 from drlib.errors import UsageError
+from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata, PartitionMetadata, TopicMetadata
 from drlib.kafka.topic_ids import NO_TOPIC_ID, made_id, stand_in
-from drlib.mirror.journal.entries import Chunk, Entry, SourcePartition, TopicIdentified, TopicNames
+from drlib.mirror.journal.entries import (
+    Chunk,
+    ClaimId,
+    Entry,
+    Placement,
+    Run,
+    SourcePartition,
+    TopicIdentified,
+    TopicNames,
+)
 from drlib.mirror.journal.renamed import identified, stand_ins
-from drlib.mirror.offsets.map.load_maps import Maps
+from drlib.mirror.offsets.map.load_maps import Maps, _ends, build_maps
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.model import Segment, TopicPartition, Translation, TranslationKind
 
@@ -140,3 +152,24 @@ def test_refusal_of_the_topic_before_is_none_of_the_newer_one() -> None:
     found.refuse(SourcePartition(REAL, 0), UsageError("no map", "its mirror was created again", ""))
     assert found.refusal("t", 0) is None
     assert found.forward("g", TopicPartition("t", 0), 2) == Translation(13, TranslationKind.EXACT)
+
+
+class WithoutLeader(ClusterClient):
+    """A cluster that has one topic of one partition, without a leader."""
+
+    async def metadata(self, topics: Sequence[str] | None) -> ClusterMetadata:
+        found = TopicMetadata("A.t", MIRROR, 0, {0: PartitionMetadata(0, -1, 0, (5,), (), 0)}, internal=False)
+        return ClusterMetadata("c", 5, {}, {found.name: found})
+
+
+def test_partition_without_a_leader_has_no_map_for_a_reader_who_asks_nothing_of_it() -> None:
+    key, claim = SourcePartition(REAL, 0), ClaimId(1, 0)
+    entries = [TopicNames(REAL, "t", "A.t", MIRROR), Placement(key, claim, 0, 0), Run(key, claim, 0, 0)]
+    target = WithoutLeader(["127.0.0.1:1"], alias="B")
+    found = asyncio.run(build_maps(target, entries, asyncio.run(_ends(target, entries))))
+    assert not found.by_partition
+    (why,) = found.without_leader.values()
+    assert (why.partition, why.why) == ("A.t-0", "it has no leader on B: the brokers that hold it are down")
+    assert found.refusal("t", 0) is why  # which a planned move raises
+    translated = found.forward("g", TopicPartition("t", 0), 3)
+    assert translated == Translation(None, TranslationKind.UNKNOWN)
