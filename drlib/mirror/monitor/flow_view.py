@@ -143,7 +143,7 @@ def overview(
         survey.flow,
         state,
         at_ms,
-        None if survey.target_error else len(survey.members),
+        None if survey.target_error or survey.members is None else len(survey.members),
         tuple(worker.worker or str(worker.pid) for worker, _ in statuses),
         lanes,
         ordered,
@@ -196,7 +196,7 @@ def _lanes(
     survey: Survey, statuses: Sequence[_FlowOfWorker], partitions: Sequence[PartitionStatus]
 ) -> tuple[LaneView, ...]:
     lanes = []
-    assigned = {tp.partition: member for member in survey.members for tp in member.assignment}
+    assigned = {tp.partition: member for member in survey.members or () for tp in member.assignment}
     for number in range(survey.lanes):
         mine = [p for p in partitions if p.lane == number]
         lag = sum(p.lag for p in mine) if all(p.known for p in mine) else None
@@ -217,7 +217,13 @@ def _lanes(
                 lane.kept_bytes,
             )
         else:
-            state = UNKNOWN if survey.target_error else "owned" if number in assigned else "not owned"
+            state = (
+                UNKNOWN
+                if survey.target_error or survey.members is None
+                else "owned"
+                if number in assigned
+                else "not owned"
+            )
             view = LaneView(
                 number,
                 owner if state == "owned" else f"was {owner}" if owner else "",
@@ -239,7 +245,7 @@ def _state(
     silent_workers: Sequence[str],
 ) -> str:
     states = {lane.state for lane in lanes}
-    if survey.target_error and not statuses:
+    if (survey.target_error or survey.members is None) and not statuses:
         return UNKNOWN
     if survey.mirror_maker is not None:
         return MIRROR_MAKER

@@ -137,8 +137,9 @@ def _status_at(address: str) -> http_request.Address | None:
 
 
 def claimed_addresses(survey: Survey) -> dict[str, str]:
-    """Address by worker, of the workers that own a lane now and have an address in their claim."""
-    owned = {tp.partition for member in survey.members for tp in member.assignment}
+    """Address by worker, of the workers that own a lane now, as far as that is known, and have an address in their claim."""
+    owned = {tp.partition for member in survey.members or () for tp in member.assignment}
+    owned |= survey.claims.keys() if survey.members is None else set()
     addresses: dict[str, str] = {}
     for lane, claim in survey.claims.items():
         worker, _, address = claim.worker.partition(" ")

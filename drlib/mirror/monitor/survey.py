@@ -62,6 +62,7 @@ PARTLY_DEAD_S = 4.0  # for what is asked of a cluster of which not every broker 
 # How long a cluster that has just started may be without a group coordinator; below CLUSTER_TIMEOUT_S, so that its own error
 # is reported.
 COORDINATOR_TIMEOUT_S = 12.0
+MISSING_S = 2.0  # for a coordinator, where some are known to be missing
 CLUSTER_ERRORS = (DrlibError, TimeoutError, OSError)
 
 
@@ -110,7 +111,7 @@ class Survey:
     flow: str
     at_ms: int
     lanes: int
-    members: tuple[GroupMember, ...] = ()
+    members: tuple[GroupMember, ...] | None = ()  # None: their coordinator is down
     claims: Mapping[int, Claim] = field(default_factory=dict)
     partitions: tuple[PartitionStatus, ...] = ()
     events: tuple[Event, ...] = ()
@@ -128,13 +129,13 @@ class Survey:
 
     @property
     def target_partly(self) -> str:
-        """Which mirrors have no leader; empty where none lacks one."""
+        """Which mirrors have no leader, and whether the workers' group has no coordinator; empty where none lacks one."""
         named = sorted(why.partition for why in self.without_leader.values())
-        return (
-            f"mirror partitions without a leader, of which nothing is known: {len(named)}, {first_few(named)}"
-            if named
-            else ""
-        )
+        texts = [f"mirror partitions without a leader, of which nothing is known: {len(named)}, {first_few(named)}"]
+        texts = texts if named else []
+        if self.members is None:
+            texts.append("the group of the workers has no coordinator, so that their number is not known")
+        return "; ".join(texts)
 
     @property
     def ends_known(self) -> frozenset[TopicPartition]:
@@ -233,14 +234,16 @@ class Surveyor:
 
     # -- the two clusters ----------------------------------------------------------------------------------------
 
-    async def _read_target(self, client: ClusterClient, groups: bool) -> tuple[Maps, tuple[GroupMember, ...]] | str:
+    async def _read_target(
+        self, client: ClusterClient, groups: bool
+    ) -> tuple[Maps, tuple[GroupMember, ...] | None] | str:
         journal = self._flow.policy.journal_topic(self._flow.flow.source)
         timeout_s = CLUSTER_TIMEOUT_S
         try:
             service = await self._examine(self._flow.flow.target, client, ANSWER_S)
             timeout_s = PARTLY_DEAD_S if service.silent else CLUSTER_TIMEOUT_S
             async with asyncio.timeout(timeout_s):
-                members = await in_daemon(partial(self._members, min(COORDINATOR_TIMEOUT_S, timeout_s)))
+                members = await in_daemon(partial(self._members, service, min(COORDINATOR_TIMEOUT_S, timeout_s)))
                 if groups:
                     await self._shared.look(client, service)
                 pauses = iter(PAUSES_S)
@@ -272,10 +275,16 @@ class Surveyor:
         client.brokers = {node: each for node, each in found.metadata.brokers.items() if node not in found.silent}
         return found
 
-    def _members(self, timeout_s: float) -> tuple[GroupMember, ...]:
-        flow = self._flow.flow
-        with Cluster(self._settings.clusters[flow.target], timeout_s=timeout_s) as cluster:
-            return cluster.group_members(worker_group(flow))
+    def _members(self, service: ClusterService, timeout_s: float) -> tuple[GroupMember, ...] | None:
+        """None where the coordinator does not answer, and some are known to be missing."""
+        flow, (missing, _) = self._flow.flow, service.coordinators_missing
+        with Cluster(self._settings.clusters[flow.target], timeout_s=MISSING_S if missing else timeout_s) as cluster:
+            try:
+                return cluster.group_members(worker_group(flow))
+            except Unreachable:
+                if missing:
+                    return None
+                raise
 
     async def _read_source(self, client: ClusterClient, source_error: str, answer_s: float) -> SourceState | str:
         if source_error:

@@ -1,4 +1,7 @@
-"""An emergency failover to a cluster of which a dead broker held one mirror partition alone. The tests run in their order."""
+"""An emergency failover to a cluster of which a dead broker held one mirror partition alone, and coordinated some groups.
+
+The tests run in their order.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +28,9 @@ from drlib.drill.step import step_output
 from drlib.errors import DrlibError, NoLeader, Unreachable
 from drlib.kafka.admin.cluster import Cluster
 from drlib.lab.lab import ONE_BROKER, Lab
+from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions
-from drlib.mirror.offsets.unreplicated.find import find_unreplicated
+from drlib.mirror.offsets.unreplicated.lag import replication_lag
 from drlib.model import Flow, TopicPartition, TranslationKind
 from drlib.runs import journal
 from drlib.runs.check import Verdict
@@ -34,16 +38,35 @@ from drlib.runs.journal import JOURNAL
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
 FLOW = Flow("LEFT", "RIGHT")
-GROUPS = {"all": (0, 1, 2), "some": (0, 1), "last": (2,)}
+BROKERS = {
+    "default.replication.factor": "3",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "3",
+}
+
+
+def coordinated(group: str) -> int:
+    """The partition of `__consumer_offsets` that keeps a group's positions (`Utils.abs` of Java's hash)."""
+    found = 0
+    for letter in group:
+        found = (31 * found + ord(letter)) & 0xFFFFFFFF
+    return abs(found - (1 << 32) if found >> 31 else found) % 3
+
+
+LOST_COORDINATOR = coordinated(worker_group(FLOW))
+
+
+def named(kind: str, *, lost: bool = False) -> str:
+    """A group whose coordinator is lost with the broker, or not."""
+    return next(name for n in range(99) if (coordinated(name := f"{kind}-{n}") == LOST_COORDINATOR) is lost)
+
+
+ALL, SOME, LAST, ELSEWHERE = named("all"), named("some"), named("last"), named("elsewhere", lost=True)
+GROUPS = {ALL: (0, 1, 2), SOME: (0, 1), LAST: (2,), ELSEWHERE: (0,)}
 MIRRORS = [TopicPartition("LEFT.alone", number) for number in range(3)]
 LOST = MIRRORS[2]
 MOVED = 41  # the position 40 of the source: a marker of the worker's claim lies before its records
 ENDED = ("step-succeeded", "step-failed")
-BROKERS = {
-    "default.replication.factor": "3",
-    "offsets.topic.replication.factor": "3",
-    "offsets.topic.num.partitions": "3",
-}
 
 
 @dataclass(frozen=True)
@@ -63,7 +86,8 @@ class Mirrored:
     def committed(self) -> dict[str, dict[TopicPartition, int]]:
         """On the target."""
         with Cluster(self.right.clusters["RIGHT"].settings()) as cluster:
-            return {group: {at: p.offset for at, p in cluster.group_offsets(group).items()} for group in GROUPS}
+            found = {group: cluster.group_offsets(group) for group in (ALL, SOME, LAST)}
+        return {group: {at: p.offset for at, p in positions.items()} for group, positions in found.items()}
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +114,17 @@ def mirrored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mirrored]:
         file.write_text("".join(f"{key} = {value}\n" for key, value in keys.items()))
         nodes = [broker.spec.node_id for broker in target.brokers]
         placed = NewTopic("LEFT.alone", num_partitions=3, replica_assignment=[[node] for node in nodes])
-        for bootstrap, topic in ((source.bootstrap, NewTopic("alone", 3, 1)), (target.bootstrap, placed)):
+        # the third broker has the last mirror partition, and is the coordinator of the workers' group
+        kept = [[nodes[(number - LOST_COORDINATOR + 2) % 3]] for number in range(3)]
+        positions = NewTopic(
+            "__consumer_offsets", num_partitions=3, replica_assignment=kept, config={"cleanup.policy": "compact"}
+        )
+        wanted = (
+            (source.bootstrap, NewTopic("alone", 3, 1)),
+            (target.bootstrap, placed),
+            (target.bootstrap, positions),
+        )
+        for bootstrap, topic in wanted:
             admin = AdminClient({"bootstrap.servers": bootstrap})
             admin.create_topics([topic])[topic.topic].result(20)
         producer = Producer({"bootstrap.servers": source.bootstrap})
@@ -161,8 +195,8 @@ def test_status_and_doctor_name_the_partition_and_know_all_others(mirrored: Mirr
 
 def test_planned_work_is_refused_with_the_name_of_the_partition(mirrored: Mirrored, tmp_path: Path) -> None:
     settings = load_mirror_settings(mirrored.file)
-    with pytest.raises(NoLeader, match=str(LOST)):
-        find_unreplicated(settings, FLOW)
+    with Cluster(settings.clusters["LEFT"]) as source, pytest.raises(NoLeader, match=str(LOST)):
+        replication_lag(settings, FLOW, source, [TopicPartition("alone", number) for number in range(3)])
     with Cluster(settings.clusters["RIGHT"]) as cluster, pytest.raises(DrlibError, match=str(LOST)):
         cluster.log_ends(MIRRORS)
     code, _ = mirrored.run(
@@ -177,39 +211,45 @@ def test_emergency_without_a_reason_is_refused_and_nothing_is_moved(mirrored: Mi
     assert code != 0
     assert str(LOST) in str(ended["decide"])
     assert "or give force_reason" in str(ended["decide"])
-    assert mirrored.committed() == {group: {} for group in GROUPS}
+    assert mirrored.committed() == {ALL: {}, SOME: {}, LAST: {}}
 
 
 def test_emergency_with_a_reason_moves_all_but_the_partition_and_names_it(mirrored: Mirrored, tmp_path: Path) -> None:
     folder = tmp_path / "forced"
-    with reading(mirrored, "all"):
+    with reading(mirrored, ALL):
         code, evidence = mirrored.run(
             folder,
             step("decide", "failover.triage", force_reason="its disk is lost"),
             step("drain", "mirror.drain"),
             step("translate", "groups.translate"),
             step("move", "pointer.move"),
-            step("verify", "groups.verify", groups=("all",), members_s=60),
+            step("verify", "groups.verify", groups=(ALL,), members_s=60),
         )
     assert code == 0
     assert "cannot take over in full: answers: 2 brokers" in str(evidence["decide"]["why"])
     assert str(LOST) in str(evidence["decide"]["not_determined"])
     assert evidence["drain"]["rpo_records"] is None
     assert (evidence["translate"]["exact"], evidence["translate"]["unknown"], evidence["translate"]["left"]) == (
-        4,
+        5,
         2,
-        2,
+        3,
     )
     committed = mirrored.committed()
-    assert committed["some"] == dict.fromkeys(MIRRORS[:2], MOVED)
-    assert committed["all"].keys() == {*MIRRORS[:2]}
-    assert committed["last"] == {}
+    assert committed[SOME] == dict.fromkeys(MIRRORS[:2], MOVED)
+    assert committed[ALL].keys() == {*MIRRORS[:2]}
+    assert committed[LAST] == {}
     assert evidence["verify"]["served"] == 1
     rows = step_output.read_rows(folder, "translate")
-    assert {(row["group"], row["partition"]) for row in rows if row["left because"]} == {("all", 2), ("last", 2)}
+    assert {(row["group"], row["partition"]) for row in rows if row["left because"]} == {
+        (ALL, 2),
+        (LAST, 2),
+        (ELSEWHERE, 0),
+    }
     (check,) = (c for c in step_output.read_part(folder, "translate").checks if c.name.startswith("consumer groups"))
     assert check.verdict is Verdict.CONDITIONS
-    assert f"{LOST} (all, last): it has no leader on RIGHT" in check.evidence
+    assert f"{LOST} ({ALL}, {LAST}): it has no leader on RIGHT" in check.evidence
+    assert f"2 groups were moved, 1 were left: {ELSEWHERE}: " in check.evidence
+    assert "the group of the workers has no coordinator" in str(evidence["drain"]["not_determined"])
     assert str(LOST) in str(evidence["verify"]["not_observed"])
 
 
@@ -230,9 +270,11 @@ def test_step_that_is_run_again_once_the_leader_is_back_completes_the_rest(mirro
         return False
 
     wait_for("the partition has its leader again", back, 60)
-    code, _ = mirrored.run(tmp_path / "again", step("translate", "groups.translate", leave=("all",)))
-    assert code == 0  # `all` has read on meanwhile in what it was moved to
+    code, _ = mirrored.run(tmp_path / "again", step("translate", "groups.translate", leave=(ALL,)))
+    assert code == 0  # `ALL` has read on meanwhile in what it was moved to
     committed = mirrored.committed()
-    assert [committed["last"][LOST], committed["all"][LOST]] == [MOVED, MOVED]
-    assert committed["all"][MIRRORS[0]] > MOVED
-    assert committed["some"] == dict.fromkeys(MIRRORS[:2], MOVED)
+    assert [committed[LAST][LOST], committed[ALL][LOST]] == [MOVED, MOVED]
+    assert committed[ALL][MIRRORS[0]] > MOVED
+    assert committed[SOME] == dict.fromkeys(MIRRORS[:2], MOVED)
+    with Cluster(target.settings()) as cluster:
+        assert cluster.group_offsets(ELSEWHERE)[MIRRORS[0]].offset == MOVED
