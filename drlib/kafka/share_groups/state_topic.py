@@ -28,10 +28,11 @@ class StateTopic:
         self.logs: dict[StateKey, StateLog] = {}
 
     def refresh(self, timeout_s: float) -> None:
-        """Read what is new. Blocks. Raises `ClusterRefused`, `Unreachable`."""
+        """Read what is new, of partitions that have a leader. Blocks. Raises `ClusterRefused`, `Unreachable`."""
         with Cluster(self._cluster, timeout_s=timeout_s) as cluster:
             topic = cluster.topics([STATE_TOPIC]).get(STATE_TOPIC)
-            partitions = [] if topic is None else [TopicPartition(STATE_TOPIC, n) for n in range(topic.partitions)]
+            numbers = [] if topic is None else [n for n in range(topic.partitions) if topic.is_led(n)]
+            partitions = [TopicPartition(STATE_TOPIC, number) for number in numbers]
             starts, ends = cluster.log_starts(partitions), cluster.log_ends(partitions)
             if any(ends.get(partition, 0) < at for partition, at in self._next.items()):
                 self._next.clear()

@@ -173,11 +173,11 @@ def read_states(topic: StateTopic, timeout_s: float) -> DrlibError | None:
 def log_bounds(
     cluster: ClusterSettings, described: Mapping[str, DescribedGroup], timeout_s: float
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """Log starts and ends of all partitions of the groups. Raises `Unreachable`."""
+    """Log starts and ends of all partitions of the groups that have a leader. Raises `Unreachable`."""
     partitions = {partition for each in described.values() for partition in each.offsets}
     with Cluster(cluster, timeout_s=timeout_s) as source:
         topics = source.topics({partition.topic for partition in partitions}, in_sight=True)
-        there = {p for p in partitions if p.topic in topics and p.partition < topics[p.topic].partitions}
+        there = {p for p in partitions if p.topic in topics and topics[p.topic].is_led(p.partition)}
         return source.log_starts(there), source.log_ends(there)
 
 

@@ -80,7 +80,8 @@ def _read(
     try:
         with Cluster(settings, timeout_s=timeout_s) as cluster:
             topic = cluster.topics([name]).get(name)
-            partitions = [] if topic is None else [TopicPartition(name, number) for number in chosen(topic.partitions)]
+            numbers = [] if topic is None else chosen(topic.partitions)
+            partitions = [TopicPartition(name, n) for n in numbers if topic is not None and topic.is_led(n)]
             starts, ends = cluster.log_starts(partitions), cluster.log_ends(partitions)
             for record in cluster.read(tails(starts, ends)):
                 if (found := decode(record)) is not None:
@@ -90,7 +91,8 @@ def _read(
                     return newest, f"{name} was read in part only, within {timeout_s:g} s"
     except DrlibError as error:
         return {}, f"{name} cannot be read: {error.why}"
-    return newest, ""
+    without = len(numbers) - len(partitions)
+    return newest, f"{name} was read in part only: {without} of its partitions have no leader" if without else ""
 
 
 def tails(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, Range]:
