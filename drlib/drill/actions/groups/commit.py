@@ -25,6 +25,7 @@ from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset, GroupState, Stretch
 from drlib.kafka.admin.errors import ClusterRefused, GroupNotEmpty
 from drlib.kafka.admin.group_offsets import Positions, commit_all, committed, delete_offsets
+from drlib.kafka.admin.reachability import ClusterService, examine
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import GroupTranslation, TopicPartition
 from drlib.runs.abort import Abort
@@ -32,6 +33,7 @@ from drlib.runs.waiting import LOOK_S
 
 TIMEOUT_S: Final = 20.0
 OWNED: Final = "it has members there, which own its positions"
+NO_BROKER: Final = -1  # the leader of a partition without one
 _HAS_MEMBERS: Final = "UNKNOWN_MEMBER_ID"  # of a commit that is no member's
 
 
@@ -45,13 +47,16 @@ def committed_positions(cluster: ClusterSettings, groups: Iterable[str]) -> dict
 def committed_as_far(
     cluster: ClusterSettings, groups: Iterable[str]
 ) -> tuple[dict[str, Positions], dict[str, DrlibError]]:
-    """The committed offsets of groups whose coordinators answer, and why the others do not. Raises the first group's error
-    where none answers, and one that does not pass."""
-    answers = committed(cluster, sorted(groups), TIMEOUT_S)
-    silent = {g: answer for g, answer in answers.items() if isinstance(answer, DrlibError)}
-    if len(silent) == len(answers) or not all(error.retriable for error in silent.values()):
-        _raise_first(silent)
-    return {g: answer for g, answer in answers.items() if not isinstance(answer, DrlibError)}, silent
+    """The committed offsets of groups whose coordinators answer, and why the others do not: where some are known to be missing,
+    they are not waited for. Raises the first group's error where none answers, and one that does not pass."""
+    found = examine([cluster], {})[cluster.alias]
+    lost = isinstance(found, ClusterService) and found.coordinators_missing[0]
+    silent = {NO_BROKER, *found.silent} if isinstance(found, ClusterService) and lost else ()
+    answers = committed(cluster, sorted(groups), TIMEOUT_S, silent)
+    refused = {g: answer for g, answer in answers.items() if isinstance(answer, DrlibError)}
+    if len(refused) == len(answers) or not all(error.retriable for error in refused.values()):
+        _raise_first(refused)
+    return {g: answer for g, answer in answers.items() if not isinstance(answer, DrlibError)}, refused
 
 
 def log_bounds(
