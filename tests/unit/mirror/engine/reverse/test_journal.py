@@ -29,6 +29,7 @@ from drlib.mirror.journal.entries import (
     Folded,
     MirrorRefused,
     OwnRecords,
+    PartitionShared,
     Placement,
     Remirrored,
     Shared,
@@ -672,6 +673,50 @@ def test_added_partition_is_remembered_only_where_the_reverse_flow_read_it_or_kn
         assert await follower.is_remembered(THERE, [ADDED], UUID(int=6)), "this flow's journal was created again"
         lane.write(Shared(THERE, journal))
         assert await follower.is_remembered(THERE, [ADDED], journal), "that lane's part of it was lost"
+
+    asyncio.run(run())
+
+
+def one_lane_there_and_two_back(cluster: Cluster) -> tuple[ReverseJournal, Own, Own]:
+    """This flow's only lane has both partitions; a lane of the reverse flow has written the first one."""
+    two_lanes(cluster)
+    own = Own(key=SourcePartition(HERE, 1), source=ADDED, target=ADDED)
+    return ReverseJournal(cast(ClusterClient, cluster), "journal", 2, own_lanes=1), Own(entries=own.entries), own
+
+
+def test_lane_of_the_flow_back_that_begins_later_than_others_is_waited_for_and_has_lost_nothing(
+    cluster: Cluster,
+) -> None:
+    """This flow's lane remembered the topic by the first one: the second one was said to have lost its entry."""
+
+    async def run() -> None:
+        follower, first, second = one_lane_there_and_two_back(cluster)
+        assert await held(follower, first, records_of(CLIENT)) is None
+        assert event(await held(follower, second, records_of(CLIENT))) == WAITS
+        assert first.entries == [PartitionShared(READ), Shared(HERE, JOURNAL)]
+        lane, claim = lane_of_added(cluster), ClaimId(701, 0)
+        lane.write(Claim(claim, 0, 0, "w"), NAMES, Placement(SourcePartition(THERE, 1), claim, 0, 0))
+        lane.write(Shared(THERE, UUID(int=5)))
+        assert await held(follower, second, records_of(CLIENT)) is None
+        assert second.entries[2:] == [PartitionShared(second.key), Shared(HERE, JOURNAL)]
+        again = ReverseJournal(cast(ClusterClient, cluster), "journal", 2, own_lanes=1)
+        again.remember(0, second.entries)
+        lane.batches, lane.end = [], 0
+        assert event(await held(again, second, records_of(CLIENT))) == UNDECIDED
+
+    asyncio.run(run())
+
+
+def test_lane_that_remembers_some_partitions_of_a_topic_has_not_read_the_others(cluster: Cluster) -> None:
+    """A lane of the flow back that claims later asks this: it was said to have lost its journal, for good."""
+
+    async def run() -> None:
+        follower = journal(ready_cluster(cluster))
+        assert await follower.is_remembered(THERE, [ADDED], UUID(int=5)), "by an earlier version"
+        cluster.write(PartitionShared(SourcePartition(THERE, 0)))
+        assert await follower.is_remembered(THERE, [ORDERS], UUID(int=5))
+        assert not await follower.is_remembered(THERE, [ADDED], UUID(int=5))
+        assert event(await held(follower, Own(key=SourcePartition(HERE, 1)), records_of(CLIENT))) == WAITS
 
     asyncio.run(run())
 
