@@ -247,7 +247,7 @@ class Lanes:
 
     def damage(self, flow: int) -> None:
         """A journal of one of the flows is deleted, or a lane's part of it loses its newest entries or all of them."""
-        if self.damaged not in (-1, flow):
+        if self.damaged not in (-1, flow) or not self.remembered(flow):
             return
         self.damaged, target = flow, self.clusters[1 - flow]
         lost = list(range(target.lanes))
@@ -259,6 +259,18 @@ class Lanes:
             part.lose(self.chance.choice([0, self.chance.randint(0, len(part.entries))]))
         for lane in lost:  # its next write to the journal shows it
             self.running.pop((flow, lane), None)
+        if self.chance.random() < 0.3:
+            self.switch(flow, False)
+
+    def remembered(self, flow: int) -> bool:
+        """Has the flow back read what this one copied? Else the operator's word, given before, is all that is known."""
+        back, target = self.clusters[flow], self.clusters[1 - flow]
+        lanes = [JournalLane() for _ in back.journal]
+        for lane, part in zip(lanes, back.journal, strict=True):
+            for entry in part.entries:
+                lane._apply(entry)
+        copied = [at for at, log in target.logs.items() if any(batch.source_end >= 0 for batch in log.batches)]
+        return all(lanes[back.lane(at)].remembers(target.topics[at.topic], at.partition) for at in copied)
 
     def kill_worker(self, flow: int, worker: int) -> None:
         self.readings[flow][worker] = self.reading(flow)
@@ -292,6 +304,7 @@ class Lanes:
         if self.chance.random() < self.dies:
             return
         placed = {(e.partition, e.claim) for e in part.entries if isinstance(e, Placement)}
+        known = {e.source_topic for e in part.entries if isinstance(e, TopicNames)}
         part.append(Claim(claim, 0, 0, ""))
         append = SimpleNamespace(
             lane=f"lane.{lane}", partition=TopicPartition("own", lane), append=self.appending(part)
@@ -299,7 +312,7 @@ class Lanes:
         self.running[flow, lane] = Running(worker, claim, append)
         for at in list(mine):
             key, copies = self.key(flow, at), [b for b in target.logs[at].batches if b.source_end >= 0]
-            if any((key, ClaimId(b.producer, b.epoch)) not in placed for b in copies):
+            if at.topic in known and any((key, ClaimId(b.producer, b.epoch)) not in placed for b in copies):
                 part.append(MirrorRefused(key, "it lost promises", 0))
                 self.named[flow, at] = "its journal lost promises"
                 mine.remove(at)

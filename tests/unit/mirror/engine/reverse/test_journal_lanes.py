@@ -68,7 +68,7 @@ FAULTS: dict[str, tuple[type, str, object]] = {
     "a producer is judged before the journals are read to their ends": (ReverseJournal, "hold", judges_at_once),
     "claims of all lanes are one set": (ReverseJournal, "known_of", claims_of_all_lanes),
     "a partition counts as begun": (JournalLane, "writes", lambda *_: True),
-    "a lane that lost the topic is not missed": (ReverseJournal, "_unready", lambda *_: None),
+    "nothing is waited for before a partition is read": (ReverseJournal, "_unready", lambda *_: None),
     "nothing is remembered for the flow back": (ReverseJournal, "is_remembered", forgotten),
     "the flow back is not waited for": (ReverseJournal, "_written_before", lambda *_: None),
     "a lane remembers a topic as a whole": (JournalLane, "remembers", remembers_by_topic),
