@@ -327,7 +327,8 @@ class ReverseJournal:
         self._journaled: set[tuple[str, uuid.UUID]] = set()  # by lane: that it remembers this journal
         self._refilled: set[uuid.UUID] = set()  # mirrors that this flow filled again
         self._named: dict[str, set[uuid.UUID]] = defaultdict(set)  # by source topic: its IDs in the journal
-        self._admitted: dict[tuple[uuid.UUID, int], TakenOver | None] = {}
+        # with the ID of its mirror topic: while another worker had its lane, that may have been filled again
+        self._admitted: dict[tuple[SourcePartition, uuid.UUID | None], TakenOver | None] = {}
         self._lost = ""
         self._reading = asyncio.Lock()
         self._read_at = float("-inf")  # when the newest reading began, if it got to its end
@@ -352,7 +353,7 @@ class ReverseJournal:
         self._remembered = {at: journals for at, journals in self._remembered.items() if at[0] not in gone}
         self._parts = {at: parts for at, parts in self._parts.items() if at[0] not in gone}
         self._journaled = {at for at in self._journaled if at[1] not in gone}
-        self._admitted = {at: taken for at, taken in self._admitted.items() if at[0] not in gone}
+        self._admitted = {at: taken for at, taken in self._admitted.items() if at[0].topic_id not in gone}
         self._read_at = float("-inf")
 
     def remembers(self, topic_id: uuid.UUID) -> bool:
@@ -386,13 +387,13 @@ class ReverseJournal:
         if self._lost:
             return Hold(UNDECIDED, self._lost)
         asked = time.monotonic()  # the response was there by then
-        if (stream.key.topic_id, stream.key.partition) not in self._admitted or (
+        if (stream.key, stream.target_id) not in self._admitted or (
             self.of_ring and (journal.lane, stream.key.topic_id) not in self._journaled
         ):
             held = await self._admit(stream, journal, asked)
             if held is not None:
                 return held
-        found = _writers_of(response, self._admitted[stream.key.topic_id, stream.key.partition])
+        found = _writers_of(response, self._admitted[stream.key, stream.target_id])
         if ready(self.known_of(stream), found):
             return None
         async with self._reading:
@@ -421,7 +422,7 @@ class ReverseJournal:
         clients = self._clients[self._journals[0].number_of(stream.target)]
         if stream.hop:
             return Known(ChainMap(*lanes), clients, relayed=lanes[stream.hop - 1])
-        taken = self._admitted.get((stream.key.topic_id, stream.key.partition))
+        taken = self._admitted.get((stream.key, stream.target_id))
         return Known(lanes[0] if len(lanes) == 1 else ChainMap(*lanes), clients, taken)
 
     def _doubt(self, stream: SharedPartition) -> str:
@@ -458,7 +459,7 @@ class ReverseJournal:
             if (held := self._unready(stream, hop, each, journal.partition.partition)) is not None:
                 return held
         if not (stream.copied_back or self._writes(stream)):
-            self._admitted[topic_id, stream.key.partition] = None
+            self._admitted[stream.key, stream.target_id] = None
             return None
         if self.of_ring and (held := await self._admit_own(stream)) is not None:
             return held
@@ -473,7 +474,7 @@ class ReverseJournal:
         found = self._written_before(stream)
         if isinstance(found, Hold):
             return found
-        self._admitted[topic_id, stream.key.partition] = found
+        self._admitted[stream.key, stream.target_id] = found
         return None
 
     def _parts_to_remember(self, stream: SharedPartition, own: int) -> set[int]:

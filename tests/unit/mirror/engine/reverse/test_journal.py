@@ -446,6 +446,24 @@ def test_mirror_that_was_filled_again_gets_all_that_the_reverse_flow_brought_bef
     asyncio.run(run())
 
 
+def test_partition_whose_lane_returns_with_a_mirror_that_another_worker_filled_again_is_admitted_again(
+    cluster: Cluster,
+) -> None:
+    """What was admitted for the former mirror left out all that the reverse flow had brought, which the new one has to have."""
+
+    async def run() -> None:
+        follower, response = journal(ready_cluster(cluster)), records_of(LANE.producer_id, CLIENT)
+        left_out = []
+        for own in (Own(copied_back=False), Own(copied_back=False, target_id=AGAIN)):
+            assert await held(follower, own, response) is None
+            known = follower.known_of(own)
+            left_out.append([known.leaves_out(header) for header, _ in iter_batches(response.records)])
+            follower.remember(0, [replace(NAMES, topic_id=HERE, target_topic_id=AGAIN), Remirrored("orders", AGAIN, 0)])
+        assert left_out == [[True, False], [False, False]]
+
+    asyncio.run(run())
+
+
 def test_topic_that_is_filled_again_is_read_by_the_flow_back_once_both_journals_know_it_again(cluster: Cluster) -> None:
     async def run() -> None:
         follower, own = journal(ready_cluster(cluster)), Own()

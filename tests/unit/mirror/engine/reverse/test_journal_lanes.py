@@ -43,7 +43,7 @@ hold, known_of = ReverseJournal.hold, ReverseJournal.known_of
 async def judges_at_once(self: ReverseJournal, stream: Any, response: Any, journal: Any) -> Hold | None:
     """Reads to admit a partition, and not before it judges a producer that is not known."""
     before = self._read_at
-    if (stream.key.topic_id, stream.key.partition) in self._admitted:
+    if (stream.key, stream.target_id) in self._admitted:
         self._read_at = float("inf")
     held = await hold(self, stream, response, journal)
     self._read_at = min(before, self._read_at)
