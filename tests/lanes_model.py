@@ -295,7 +295,7 @@ class Lanes:
         if not self.enabled[flow]:
             return
         worker, part = self.chance.randrange(WORKERS), target.journal[lane]
-        self.readings[flow][worker].remember(lane, part.entries)
+        self.readings[flow][worker].claimed(lane, part.entries)
         mine = self.explained(flow, lane, worker, [at for at in target.logs if target.lane(at) == lane])
         before = target.transactional.get(lane) or ClaimId(next(target.producers), -1)
         claim = target.transactional[lane] = ClaimId(before.producer_id, before.epoch + 1)

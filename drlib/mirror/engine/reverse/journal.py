@@ -333,6 +333,16 @@ class ReverseJournal:
         self._reading = asyncio.Lock()
         self._read_at = float("-inf")  # when the newest reading began, if it got to its end
 
+    def claimed(self, lane: int, journal: Sequence[Entry]) -> None:
+        """Take the journal of a lane of this flow, which another worker may have had: topics that it lacks are forgotten."""
+        kept = {entry.topic_id for entry in journal if isinstance(entry, TopicNames)}
+        for (topic_id, _), journals in self._remembered.items():
+            if topic_id not in kept:
+                journals.pop(lane, None)
+        if gone := {at[0] for at, journals in self._remembered.items() if not journals}:
+            self.forget(gone)
+        self.remember(lane, journal)
+
     def remember(self, lane: int, entries: Iterable[Entry]) -> None:
         """Take what a lane of this flow's own journal says of the reverse flow's."""
         for entry in entries:

@@ -831,6 +831,24 @@ def test_partition_of_a_ring_whose_topic_was_created_again_is_not_decided_until_
     asyncio.run(run())
 
 
+def test_topic_that_another_worker_forgot_is_forgotten_with_the_lane_that_returns(cluster: Cluster) -> None:
+    """The topic was created again on all clusters meanwhile, and was said to lack that until the worker was restarted."""
+
+    async def run() -> None:
+        follower, own, former = ring(cluster), Own(), UUID(int=66)
+        begin_ring(cluster)
+        before: list[Entry] = [TopicNames(former, "orders", "orders", UUID(int=67)), Shared(former, JOURNAL)]
+        now: list[Entry] = [TopicNames(HERE, "orders", "orders", THERE)]
+        follower.claimed(0, before)
+        follower.claimed(0, [*before, *now])
+        assert event(await held(follower, own, records_of(CLIENT))) == UNDECIDED
+        follower.claimed(0, now)
+        assert not follower.remembers(former)
+        assert await held(follower, own, records_of(CLIENT)) is None
+
+    asyncio.run(run())
+
+
 def test_partition_of_a_ring_that_mirror_maker_began_is_not_decided(cluster: Cluster) -> None:
     async def run() -> None:
         follower, own = ring(cluster), Own()

@@ -73,7 +73,7 @@ FAULTS: dict[str, tuple[type, str, object]] = {
     "the flow back is not waited for": (ReverseJournal, "_written_before", lambda *_: None),
     "a lane remembers a topic as a whole": (JournalLane, "remembers", remembers_by_topic),
     "one partition is remembered, and no other one": (ReverseJournal, "_parts_to_remember", lambda *_: set()),
-    "what the former owner of a lane journaled is not read": (ReverseJournal, "remember", lambda *_: None),
+    "what the former owner of a lane journaled is not read": (ReverseJournal, "claimed", lambda *_: None),
     "no batch is a copy": (Known, "is_copy", lambda *_: False),
 }
 
