@@ -53,7 +53,7 @@ async def test_release_drops_what_was_received_before_a_leader_moved() -> None:
 
 async def test_release_leaves_a_coroutine_alone_that_the_same_error_ends() -> None:
     """All that waited for one answer end with the same error, and some have to wait while they end: a lane failed for good."""
-    error, ended = ConnectionLost("the broker", "it was reset", ""), asyncio.Event()
+    error, ended = ConnectionLost("the broker", "it was reset", None), asyncio.Event()
 
     async def end() -> None:
         try:
