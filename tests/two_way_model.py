@@ -13,7 +13,7 @@ import random
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-from drlib.kafka.protocol.batch import NO_PRODUCER, BatchHeader
+from drlib.kafka.protocol.batch import CONTROL_MASK, NO_PRODUCER, TRANSACTIONAL_MASK, BatchHeader
 from drlib.mirror.engine.reverse.rules import Known, Origin, newest_epochs
 from drlib.mirror.journal.entries import Claim, ClaimId
 
@@ -39,7 +39,8 @@ class Batch:
 
     @property
     def header(self) -> BatchHeader:
-        return BatchHeader(self.base, 61, 0, 2, 0, 0, self.size - 1, 0, 0, self.producer, self.epoch, 0, self.size)
+        kind = TRANSACTIONAL_MASK * self.transactional | CONTROL_MASK * self.control
+        return BatchHeader(self.base, 61, 0, 2, 0, kind, self.size - 1, 0, 0, self.producer, self.epoch, 0, self.size)
 
 
 @dataclass(frozen=True)

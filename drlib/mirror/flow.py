@@ -666,7 +666,7 @@ def _reverse_journal(setup: FlowSetup, source: ClusterClient, target: ClusterCli
     if (ring := setup.ring) is not None:
         own = [JournalTopic(target, name, settings.lanes) for name in journals.own]
         first, *relays = journals.theirs
-        return ReverseJournal(source, first, ring.incoming.lanes, relays=relays, own=own)
+        return ReverseJournal(source, first, ring.incoming.lanes, own_lanes=settings.lanes, relays=relays, own=own)
     if reverse is None or not isinstance(settings.policy, IdentityReplicationPolicy):
         return None
     others = [
@@ -674,4 +674,5 @@ def _reverse_journal(setup: FlowSetup, source: ClusterClient, target: ClusterCli
         for each in setup.flows
         if each.flow.target == settings.flow.source and each.flow != reverse.flow
     ]
-    return ReverseJournal(source, reverse.policy.journal_topic(reverse.flow.source), reverse.lanes, others=others)
+    topic = reverse.policy.journal_topic(reverse.flow.source)
+    return ReverseJournal(source, topic, reverse.lanes, own_lanes=settings.lanes, others=others)

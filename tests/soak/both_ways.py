@@ -1,9 +1,10 @@
 """`python -m soak.both_ways --schedules 30 --seed 7`: two flows copy the same topics in both directions, under random faults.
 
-Rules: a schedule is derived from its seed. Clients write to both clusters all the time, workers are killed at a step of the
-protocol or at any time, run two at a time, brokers restart and links are cut; in one schedule of five a journal is deleted at
-the end. It ends with every record once on both logs, in each side's own order, or with the partition named by an open event;
-after a journal is lost nothing may be there twice. Exit code 0: no findings; 1: findings, each with its seed.
+Rules: a schedule is derived from its seed. Clients write to both clusters all the time; one to three workers share the lanes,
+of which each flow has one to three. Workers are killed at a step of the protocol or at any time, or while another one joins,
+brokers restart and links are cut; in one schedule of five a journal is deleted at the end. It ends with every record once on
+both logs, in each side's own order, or with the partition named by an open event; after a journal is lost nothing may be there
+twice, and before no journal is said to be lost. Exit code 0: no findings; 1: findings, each with its seed.
 """
 
 from __future__ import annotations
@@ -18,22 +19,23 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final, get_args
 
 from confluent_kafka import KafkaException, Producer
 from fix_engine import Engine, Record, create_topic, delete_topic, read_all, wait_for, wait_for_markers
-from fix_two_way import IDENTITY, RIGHTS_FIRST, begun
+from fix_two_way import IDENTITY, RIGHTS_FIRST
 
 from drlib.config.settings import load_mirror_settings
+from drlib.errors import UsageError
 from drlib.lab.lab import Lab
 from drlib.mirror.failpoints import Failpoint
 from drlib.mirror.status import worker_status as status
 
 STEPS: Final = 5
 HEALED_S: Final = 120.0
-PARTITIONS: Final = {"plain": 2, "transactions": 2, "compacted": 1}
+PARTITIONS: Final = {"plain": 3, "transactions": 2, "compacted": 1}
 ALL: Final = sum(PARTITIONS.values())
 COMPACTED: Final = {"cleanup_policy": "compact", "segment_ms": "1000", "min_cleanable_dirty_ratio": "0.01"}
 KEYS: Final = 40
@@ -91,29 +93,50 @@ class Schedule:
         extra = {
             f"B{seed}->A{seed}.enabled": "true",
             "replication.policy.class": IDENTITY,
-            "drlib.lanes": "2",
+            **{
+                f"{flow}.drlib.lanes": str(self.rng.randint(1, 3))
+                for flow in (f"A{seed}->B{seed}", f"B{seed}->A{seed}")
+            },
             "drlib.session.timeout.ms": "6000",
         }
         left, right = (side.link_bootstrap for side in self.sides)
         self.engine = Engine(root, left, right, f"A{seed}", f"B{seed}", rf"two-way\.{tag}\..*", extra)
-        self.did: list[str] = []
+        count = self.rng.randint(1, 3)
+        self.did = [f"{count} workers, lanes {', '.join(v for k, v in extra.items() if k.endswith('.lanes'))}"]
+        self.count, self.workers = count, list[subprocess.Popen[bytes]]()
 
     def run(self) -> list[str]:
         """Play it; the findings."""
         for side in self.sides:
             for sort, topic in self.topics.items():
                 create_topic(side.bootstrap, topic, PARTITIONS[sort], **(COMPACTED if sort == "compacted" else {}))
-        worker = self.engine.start()
-        wait_for("both flows copy", lambda: begun(self.engine.status_path(len(self.engine.processes) - 1), ALL), 90)
+        self.workers = [self.engine.start() for _ in range(self.count)]
+        wait_for("both flows copy", self._begun, 90)
         lost = self.rng.random() < 0.2
         with self._clients():
             for _ in range(STEPS):
                 time.sleep(self.rng.uniform(0.2, 1.5))
-                worker = self._fault(worker)
+                at = self.rng.randrange(len(self.workers))
+                self.workers[at] = self._fault(self.workers[at])
             time.sleep(self.rng.uniform(0.2, 1.0))
         if lost:
             self._lose_a_journal()
         return self._judged(lost)
+
+    def _states(self) -> list[status.WorkerStatus]:
+        """As the workers that run wrote them last."""
+        found = []
+        for worker in self.workers:
+            with suppress(UsageError):  # none written yet
+                found.append(status.read(self.engine.status_path(self.engine.processes.index(worker))))
+        return found
+
+    def _begun(self) -> bool:
+        """Have both flows claimed all partitions? What is written before is unexplained."""
+        flows = [flow for state in self._states() for flow in state.flows]
+        names = {flow.flow for flow in flows}
+        claimed = [sum(len(each.partitions) for each in flows if each.flow == name) for name in names]
+        return claimed == [ALL, ALL]
 
     @contextmanager
     def _clients(self) -> Iterator[None]:
@@ -185,7 +208,7 @@ class Schedule:
                 process.kill()
                 process.wait(10)
         delete_topic(self.sides[1 - at].bootstrap, journal)
-        self.engine.start()
+        self.workers = [self.engine.start() for _ in self.workers]
 
     def _judged(self, lost: bool) -> list[str]:
         for side in self.sides:
@@ -202,10 +225,15 @@ class Schedule:
             named = {entity for event in self._open() for entity in (event.entity, *event.entities)}
             unnamed = [each for each in wrong if each.split(":")[0] not in named]
             wrong[:] = unnamed if lost else wrong
-        return wrong
+        return wrong if lost else [*wrong, *self._said_lost()]
+
+    def _said_lost(self) -> Iterator[str]:
+        for event in {event for state in self._states() for event in state.events}:
+            if event.name in ("CopiesUnknown", "RecordsUnexplained"):
+                yield f"{event.entity}: {event.name}: {event.detail}"
 
     def _open(self) -> Sequence[status.Event]:
-        return [event for event in self.engine.events() if event.resolved_ms is None]
+        return [event for state in self._states() for event in state.events if event.resolved_ms is None]
 
     def _logs(self, sort: str) -> list[dict[int, list[Record]]]:
         return [read_all(side.bootstrap, self.topics[sort], PARTITIONS[sort]) for side in self.sides]
@@ -261,7 +289,7 @@ def main() -> int:
                 )
                 if found:
                     failed += 1
-                    print(f"{schedule.engine.events()}\n{schedule.engine.log()}", flush=True)
+                    print(f"{schedule._open()}\n{schedule.engine.log()}", flush=True)
             finally:
                 schedule.engine.close()
     print(f"{len(seeds)} schedules, {failed} with findings")

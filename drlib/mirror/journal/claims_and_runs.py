@@ -103,6 +103,14 @@ class Shared(JournalEntry):
     reverse_journal: UUID
 
 
+@entry(35, key=1)
+class PartitionShared(JournalEntry):
+    """Beside `Shared`, where lanes of this flow have partitions of several lanes of the reverse flow: in a lane that has such
+    entries of a topic, `Shared` speaks for their partitions alone."""
+
+    partition: SourcePartition
+
+
 @entry(33, key=2)
 class SharedRelay(JournalEntry):
     """Beside `Shared`, in a ring: the journal of the incoming flow's relay of records that `hop` flows copied before it."""

@@ -45,6 +45,25 @@ def write_on_both(both: Engine, topic: str) -> None:
     wait_both_have(both, topic, 0, [*range(50), *range(RIGHTS_FIRST, RIGHTS_FIRST + 60)])
 
 
+def test_added_partitions_are_copied_where_the_flow_back_has_more_lanes(both: Engine) -> None:
+    """Its further lanes begin behind the one that began the topic. They were said to have lost their journals, for good."""
+    topic, both.extra["refresh.topics.interval.seconds"] = both.topics, "5"
+    both.extra |= {f"{both.source}->{both.target}.drlib.lanes": "1", f"{both.target}->{both.source}.drlib.lanes": "3"}
+    create_on_both(both, topic)
+    with worker(both):
+        write_on_both(both, topic)
+        for bootstrap, first in ((both.left, 1000), (both.right, RIGHTS_FIRST + 1000)):
+            grow(bootstrap, topic, 3)
+            produce(bootstrap, topic, 40, partitions=3, first=first)
+        for number in (1, 2):
+            firsts = [first - first % 3 + number for first in (1000, RIGHTS_FIRST + 1000)]
+            added = [n for first in firsts for n in range(first, first + 43, 3)]
+            wanted = [n for n in added if 1000 <= n < 1040 or RIGHTS_FIRST + 1000 <= n < RIGHTS_FIRST + 1040]
+            wait_both_have(both, topic, number, wanted)
+        both.wait_all_resolved()
+        assert not {"RecordsUnexplained", "CopiesUnknown"} & {event.name for event in both.events()}
+
+
 def test_added_partition_is_copied_both_ways_and_waits_where_its_lane_lost_its_journal(both: Engine) -> None:
     """A lane whose journal was new to the topic was taken for one that had lost it."""
     topic, both.extra["refresh.topics.interval.seconds"] = both.topics, "5"

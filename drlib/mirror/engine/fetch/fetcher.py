@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-import traceback
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -422,8 +421,14 @@ def _question(stream: PartitionStream, node: int) -> Question:
 
 def release(errors: BaseExceptionGroup[BaseException]) -> None:
     """Drop what the frames of handled `errors` refer to, such as a response and its bytes: a group of errors is part of a
-    cycle (`TaskGroup.__aexit__` of Python 3.11), so that it would live on until the garbage collector runs."""
+    cycle (`TaskGroup.__aexit__` of Python 3.11), so that it would live on until the garbage collector runs.
+
+    The frames are not cleared: that closes coroutines which the same error ends, and which wait while they end.
+    """
     for error in errors.exceptions:
         if isinstance(error, BaseExceptionGroup):
             release(error)
-        traceback.clear_frames(error.__traceback__)
+        link: BaseException | None = error
+        while link is not None and link.__traceback__ is not None:
+            link.__traceback__ = None
+            link = link.__cause__ or link.__context__

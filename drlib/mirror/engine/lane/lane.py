@@ -704,7 +704,7 @@ class Lane:
         self._real |= identified_in(journal.entries)
         entries = renamed(journal.entries, self._real)
         if self.context.reverse is not None:
-            self.context.reverse.remember(self.journal_partition.partition, entries)
+            self.context.reverse.claimed(self.journal_partition.partition, entries)
         self._requests.take(entries, journal.next_offset)
         self._names = {e.topic_id: e for e in entries if isinstance(e, TopicNames)}
         self.committed = [e for e in entries if isinstance(e, CommittedTransactions)]

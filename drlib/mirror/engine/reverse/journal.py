@@ -4,6 +4,8 @@ Rules:
 - A partition is read once the lanes of both flows that have it journaled its topic, and remember the other flow's journal
   (`Shared`): what both logs held before is then explained, and a journal, or the part of one lane, that is lost later is missed
   by the other flow. Where the reverse flow's lane does not remember it, nothing was copied to the partition.
+- Where a lane of this flow has partitions of several lanes of the reverse flow, it remembers them one by one
+  (`PartitionShared`): those lanes begin one after the other, or have had no partition of the topic yet.
 - Of a flow back that is switched off nothing is waited for: what it has not begun to write holds no copies of its own.
 - A batch is judged only after the journal was read to its end as it was behind the fetch of the batch. A journal that does not
   exist, is another one, ends below what was read of it, or has another batch there decides nothing, however it looks.
@@ -63,6 +65,7 @@ from drlib.mirror.journal.entries import (
     JournalCorrupt,
     MirrorRefused,
     OwnRecords,
+    PartitionShared,
     Placement,
     Remirrored,
     Shared,
@@ -134,6 +137,7 @@ class JournalLane:
     taken: dict[SourcePartition, Takeover] = field(default_factory=dict)
     own: dict[SourcePartition, OwnRecords] = field(default_factory=dict)
     shared: dict[uuid.UUID, uuid.UUID] = field(default_factory=dict)  # by which journal of the other flow
+    parts: dict[uuid.UUID, set[int]] = field(default_factory=dict)  # of these topics only some partitions are
 
     def take(self, header: BatchHeader, view: memoryview) -> None:
         """Take a batch that follows what was read: all of it or, where it is damaged, nothing. Raises `JournalCorrupt`."""
@@ -170,9 +174,12 @@ class JournalLane:
                 self.own[entry.partition] = entry
             case Shared():
                 self.shared[entry.topic_id] = entry.reverse_journal
+            case PartitionShared():
+                self.parts.setdefault(entry.partition.topic_id, set()).add(entry.partition.partition)
             case Remirrored():
                 gone = [id for id, names in self.names.items() if names.target_topic == entry.target_topic]
                 self.shared = {id: journal for id, journal in self.shared.items() if id not in gone}
+                self.parts = {id: parts for id, parts in self.parts.items() if id not in gone}
                 for known in (self.doubted, self.begun, self.taken, self.own):
                     for key in [key for key in known if key.topic_id in gone]:
                         del known[key]
@@ -184,6 +191,15 @@ class JournalLane:
     def accepted(self, topic_id: uuid.UUID) -> bool:
         """Did the reverse flow journal the topic that it writes to as `topic_id`?"""
         return any(names.target_topic_id == topic_id for names in self.names.values())
+
+    def remembers(self, source_id: uuid.UUID, partition: int) -> bool:
+        """Did the reverse flow read this partition of a topic of the other cluster as one that both directions copy?"""
+        return source_id in self.shared and partition in self.parts.get(source_id, (partition,))
+
+    def written(self, topic_id: uuid.UUID) -> set[int]:
+        """The partitions of the topic that a claim of the reverse flow has begun to write."""
+        mine = {source for source, names in self.names.items() if names.target_topic_id == topic_id}
+        return {key.partition for key in self.begun if key.topic_id in mine}
 
     def writes(self, topic_id: uuid.UUID, partition: int) -> bool:
         """Has a claim of the reverse flow begun to write this partition of the topic?"""
@@ -277,7 +293,7 @@ class JournalTopic:
 
 
 class ReverseJournal:
-    """Of one flow: its lanes share what was read. `lanes`: how many the reverse flow has.
+    """Of one flow: its lanes share what was read. `lanes`: how many the reverse flow has; `own_lanes`: this one, if others.
 
     In a ring the reverse flow is the incoming one. `relays`: its further journals, by how many flows copied the records before;
     `own`: those of the flow itself, on the target, each of which has to know a topic before anything of it is copied.
@@ -290,11 +306,14 @@ class ReverseJournal:
         topic: str,
         lanes: int,
         *,
+        own_lanes: int = 0,
         relays: Sequence[str] = (),
         own: Sequence[JournalTopic] = (),
         others: Sequence[JournalTopic] = (),
     ) -> None:
         self.topic = topic
+        # None: each of them has partitions of one lane of the reverse flow
+        self._own_lanes = own_lanes if own_lanes % lanes else None
         self._source = source
         self._journals = [JournalTopic(source, name, lanes) for name in (topic, *relays)]
         self._own = own
@@ -303,13 +322,26 @@ class ReverseJournal:
         self._clients: dict[int, set[int]] = defaultdict(set)
         # source topic, hop -> by lane of this flow: the reverse flow's journal
         self._remembered: dict[tuple[uuid.UUID, int], dict[int, uuid.UUID]] = {}
+        # source topic, lane of this flow: the only partitions that it remembers
+        self._parts: dict[tuple[uuid.UUID, int], set[int]] = {}
         self._journaled: set[tuple[str, uuid.UUID]] = set()  # by lane: that it remembers this journal
         self._refilled: set[uuid.UUID] = set()  # mirrors that this flow filled again
         self._named: dict[str, set[uuid.UUID]] = defaultdict(set)  # by source topic: its IDs in the journal
-        self._admitted: dict[tuple[uuid.UUID, int], TakenOver | None] = {}
+        # with the ID of its mirror topic: while another worker had its lane, that may have been filled again
+        self._admitted: dict[tuple[SourcePartition, uuid.UUID | None], TakenOver | None] = {}
         self._lost = ""
         self._reading = asyncio.Lock()
         self._read_at = float("-inf")  # when the newest reading began, if it got to its end
+
+    def claimed(self, lane: int, journal: Sequence[Entry]) -> None:
+        """Take the journal of a lane of this flow, which another worker may have had: topics that it lacks are forgotten."""
+        kept = {entry.topic_id for entry in journal if isinstance(entry, TopicNames)}
+        for (topic_id, _), journals in self._remembered.items():
+            if topic_id not in kept:
+                journals.pop(lane, None)
+        if gone := {at[0] for at, journals in self._remembered.items() if not journals}:
+            self.forget(gone)
+        self.remember(lane, journal)
 
     def remember(self, lane: int, entries: Iterable[Entry]) -> None:
         """Take what a lane of this flow's own journal says of the reverse flow's."""
@@ -318,6 +350,8 @@ class ReverseJournal:
                 self._remembered.setdefault((entry.topic_id, 0), {})[lane] = entry.reverse_journal
             elif isinstance(entry, SharedRelay):
                 self._remembered.setdefault((entry.topic_id, entry.hop), {})[lane] = entry.relay_journal
+            elif isinstance(entry, PartitionShared):
+                self._parts.setdefault((entry.partition.topic_id, lane), set()).add(entry.partition.partition)
             elif isinstance(entry, Remirrored):
                 self._refilled.add(entry.target_topic_id)
             elif isinstance(entry, TopicNames):
@@ -327,8 +361,9 @@ class ReverseJournal:
         """Source topics whose mirror this flow alone fills again: what they are copies of is gone, so they are copied, too."""
         gone = set(topics)
         self._remembered = {at: journals for at, journals in self._remembered.items() if at[0] not in gone}
+        self._parts = {at: parts for at, parts in self._parts.items() if at[0] not in gone}
         self._journaled = {at for at in self._journaled if at[1] not in gone}
-        self._admitted = {at: taken for at, taken in self._admitted.items() if at[0] not in gone}
+        self._admitted = {at: taken for at, taken in self._admitted.items() if at[0].topic_id not in gone}
         self._read_at = float("-inf")
 
     def remembers(self, topic_id: uuid.UUID) -> bool:
@@ -351,8 +386,8 @@ class ReverseJournal:
         async with self._reading:
             await self._read()
         lanes = [lane.shared for each in self._journals for lane in each.lanes.values()]
-        read = [each.lane_of(partition).shared for partition in partitions for each in self._journals]
-        return any(topic in shared for shared in read) or any(shared.get(topic, journal) != journal for shared in lanes)
+        read = (each.lane_of(p).remembers(topic, p.partition) for p in partitions for each in self._journals)
+        return any(read) or any(shared.get(topic, journal) != journal for shared in lanes)
 
     async def hold(self, stream: SharedPartition, response: FetchedPartition, journal: LaneJournal) -> Hold | None:
         """Learn who wrote the records of a response; why they may not be read now, if they may not.
@@ -362,13 +397,13 @@ class ReverseJournal:
         if self._lost:
             return Hold(UNDECIDED, self._lost)
         asked = time.monotonic()  # the response was there by then
-        if (stream.key.topic_id, stream.key.partition) not in self._admitted or (
+        if (stream.key, stream.target_id) not in self._admitted or (
             self.of_ring and (journal.lane, stream.key.topic_id) not in self._journaled
         ):
             held = await self._admit(stream, journal, asked)
             if held is not None:
                 return held
-        found = _writers_of(response, self._admitted[stream.key.topic_id, stream.key.partition])
+        found = _writers_of(response, self._admitted[stream.key, stream.target_id])
         if ready(self.known_of(stream), found):
             return None
         async with self._reading:
@@ -397,7 +432,7 @@ class ReverseJournal:
         clients = self._clients[self._journals[0].number_of(stream.target)]
         if stream.hop:
             return Known(ChainMap(*lanes), clients, relayed=lanes[stream.hop - 1])
-        taken = self._admitted.get((stream.key.topic_id, stream.key.partition))
+        taken = self._admitted.get((stream.key, stream.target_id))
         return Known(lanes[0] if len(lanes) == 1 else ChainMap(*lanes), clients, taken)
 
     def _doubt(self, stream: SharedPartition) -> str:
@@ -434,21 +469,34 @@ class ReverseJournal:
             if (held := self._unready(stream, hop, each, journal.partition.partition)) is not None:
                 return held
         if not (stream.copied_back or self._writes(stream)):
-            self._admitted[topic_id, stream.key.partition] = None
+            self._admitted[stream.key, stream.target_id] = None
             return None
         if self.of_ring and (held := await self._admit_own(stream)) is not None:
             return held
-        if (journal.lane, topic_id) not in self._journaled:
+        parts = self._parts_to_remember(stream, journal.partition.partition)
+        if parts or (journal.lane, topic_id) not in self._journaled:
             known = [(hop, each.id) for hop, each in enumerate(self._journals) if each.id is not None]
-            entries = [SharedRelay(topic_id, hop, id) if hop else Shared(topic_id, id) for hop, id in known]
+            entries: list[Entry] = [PartitionShared(SourcePartition(topic_id, number)) for number in sorted(parts)]
+            entries += [SharedRelay(topic_id, hop, id) if hop else Shared(topic_id, id) for hop, id in known]
             await journal.append(entries)
             self._journaled.add((journal.lane, topic_id))
             self.remember(journal.partition.partition, entries)
         found = self._written_before(stream)
         if isinstance(found, Hold):
             return found
-        self._admitted[topic_id, stream.key.partition] = found
+        self._admitted[stream.key, stream.target_id] = found
         return None
+
+    def _parts_to_remember(self, stream: SharedPartition, own: int) -> set[int]:
+        """Partitions of this flow's lane that all journals write by now, where it does not remember this one."""
+        topic_id, topic = stream.key.topic_id, stream.target.topic
+        known = self._parts.get((topic_id, own), set())
+        if self._own_lanes is None or stream.key.partition in known:
+            return set()
+        written = (
+            set[int]().union(*(lane.written(topic_id) for lane in each.lanes.values())) for each in self._journals
+        )
+        return {n for n in set.intersection(*written) - known if lane_of(topic, n, self._own_lanes) == own}
 
     def _writes(self, stream: SharedPartition) -> bool:
         return self._journals[0].lane_of(stream.target).writes(stream.key.topic_id, stream.key.partition)
@@ -461,7 +509,8 @@ class ReverseJournal:
         if self.of_ring:
             why = f"{until}, and in a ring it is not known which records before are whose copies"
             return None if taken is None else Hold(UNDECIDED, why)
-        if stream.target_id is None or (stream.copied_back and stream.target_id not in lane.shared):
+        read = stream.target_id is not None and lane.remembers(stream.target_id, stream.key.partition)
+        if stream.target_id is None or (stream.copied_back and not read):
             return Hold(WAITS, f"the reverse flow has not begun to read {stream.target}")
         begin = lane.begin(stream.target_id, stream.key.partition)
         if begin == NEVER and stream.copied_back:
@@ -484,7 +533,9 @@ class ReverseJournal:
         if any(id != journal.id for id in before.values()):
             self._lost = f"{journal.topic} is not the journal that copies were recognised by before: it was deleted"
             return Hold(UNDECIDED, self._lost)
-        if own in before and not lane.accepted(topic_id):
+        number = stream.key.partition
+        remembered = own in before and number in self._parts.get((topic_id, own), (number,))
+        if remembered and not lane.accepted(topic_id):
             return Hold(UNDECIDED, f"the reverse flow's journal has lost its entry of {stream.source}")
         # Else it may yet take it over, with copies that no claim explains.
         if stream.copied_back and not lane.writes(topic_id, stream.key.partition):

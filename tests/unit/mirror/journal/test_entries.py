@@ -29,6 +29,7 @@ from drlib.mirror.journal.entries import (
     OwnRecords,
     Parked,
     PartitionsAtStart,
+    PartitionShared,
     Placement,
     Producers,
     ProducersKnown,
@@ -120,6 +121,7 @@ entries: st.SearchStrategy[Entry] = st.one_of(
     st.builds(TopicNames, uuids, st.text(), st.text(), uuids),
     st.builds(TopicIdentified, uuids, uuids, times),
     st.builds(Shared, uuids, uuids),
+    st.builds(PartitionShared, partitions),
     st.builds(PartitionsAtStart, uuids, st.integers(0, 2**31 - 1), st.booleans()),
     st.builds(Placement, partitions, claims, numbers, numbers),
     st.builds(Run, partitions, claims, numbers, numbers),
@@ -214,6 +216,7 @@ def test_entry_kinds_are_pinned() -> None:
         31: ProducersKnown(0, 0, 0),
         32: OwnRecords(P, ((1, 2),), 3),
         34: PartitionsAtStart(TOPIC, 1, True),
+        35: PartitionShared(SourcePartition(TOPIC, 1)),
     }
     assert {kind: (1, kind) for kind in every} == {kind: tuple(e.key()[:2]) for kind, e in every.items()}
 

@@ -51,6 +51,28 @@ async def test_release_drops_what_was_received_before_a_leader_moved() -> None:
         gc.enable()
 
 
+async def test_release_leaves_a_coroutine_alone_that_the_same_error_ends() -> None:
+    """All that waited for one answer end with the same error, and some have to wait while they end: a lane failed for good."""
+    error, ended = ConnectionLost("the broker", "it was reset", None), asyncio.Event()
+
+    async def end() -> None:
+        try:
+            raise error
+        finally:
+            await ended.wait()
+
+    async def claim() -> None:
+        await end()
+
+    ending = asyncio.create_task(claim())
+    await asyncio.sleep(0)
+    release(BaseExceptionGroup("errors", [error]))
+    ended.set()
+    with pytest.raises(ConnectionLost):
+        async with asyncio.timeout(5):
+            await ending
+
+
 class Tasks:
     """Takes the tasks of a group and runs none of them."""
 

@@ -29,6 +29,7 @@ from drlib.mirror.journal.entries import (
     Folded,
     MirrorRefused,
     OwnRecords,
+    PartitionShared,
     Placement,
     Remirrored,
     Shared,
@@ -445,6 +446,24 @@ def test_mirror_that_was_filled_again_gets_all_that_the_reverse_flow_brought_bef
     asyncio.run(run())
 
 
+def test_partition_whose_lane_returns_with_a_mirror_that_another_worker_filled_again_is_admitted_again(
+    cluster: Cluster,
+) -> None:
+    """What was admitted for the former mirror left out all that the reverse flow had brought, which the new one has to have."""
+
+    async def run() -> None:
+        follower, response = journal(ready_cluster(cluster)), records_of(LANE.producer_id, CLIENT)
+        left_out = []
+        for own in (Own(copied_back=False), Own(copied_back=False, target_id=AGAIN)):
+            assert await held(follower, own, response) is None
+            known = follower.known_of(own)
+            left_out.append([known.leaves_out(header) for header, _ in iter_batches(response.records)])
+            follower.remember(0, [replace(NAMES, topic_id=HERE, target_topic_id=AGAIN), Remirrored("orders", AGAIN, 0)])
+        assert left_out == [[True, False], [False, False]]
+
+    asyncio.run(run())
+
+
 def test_topic_that_is_filled_again_is_read_by_the_flow_back_once_both_journals_know_it_again(cluster: Cluster) -> None:
     async def run() -> None:
         follower, own = journal(ready_cluster(cluster)), Own()
@@ -676,6 +695,50 @@ def test_added_partition_is_remembered_only_where_the_reverse_flow_read_it_or_kn
     asyncio.run(run())
 
 
+def one_lane_there_and_two_back(cluster: Cluster) -> tuple[ReverseJournal, Own, Own]:
+    """This flow's only lane has both partitions; a lane of the reverse flow has written the first one."""
+    two_lanes(cluster)
+    own = Own(key=SourcePartition(HERE, 1), source=ADDED, target=ADDED)
+    return ReverseJournal(cast(ClusterClient, cluster), "journal", 2, own_lanes=1), Own(entries=own.entries), own
+
+
+def test_lane_of_the_flow_back_that_begins_later_than_others_is_waited_for_and_has_lost_nothing(
+    cluster: Cluster,
+) -> None:
+    """This flow's lane remembered the topic by the first one: the second one was said to have lost its entry."""
+
+    async def run() -> None:
+        follower, first, second = one_lane_there_and_two_back(cluster)
+        assert await held(follower, first, records_of(CLIENT)) is None
+        assert event(await held(follower, second, records_of(CLIENT))) == WAITS
+        assert first.entries == [PartitionShared(READ), Shared(HERE, JOURNAL)]
+        lane, claim = lane_of_added(cluster), ClaimId(701, 0)
+        lane.write(Claim(claim, 0, 0, "w"), NAMES, Placement(SourcePartition(THERE, 1), claim, 0, 0))
+        lane.write(Shared(THERE, UUID(int=5)))
+        assert await held(follower, second, records_of(CLIENT)) is None
+        assert second.entries[2:] == [PartitionShared(second.key), Shared(HERE, JOURNAL)]
+        again = ReverseJournal(cast(ClusterClient, cluster), "journal", 2, own_lanes=1)
+        again.remember(0, second.entries)
+        lane.batches, lane.end = [], 0
+        assert event(await held(again, second, records_of(CLIENT))) == UNDECIDED
+
+    asyncio.run(run())
+
+
+def test_lane_that_remembers_some_partitions_of_a_topic_has_not_read_the_others(cluster: Cluster) -> None:
+    """A lane of the flow back that claims later asks this: it was said to have lost its journal, for good."""
+
+    async def run() -> None:
+        follower = journal(ready_cluster(cluster))
+        assert await follower.is_remembered(THERE, [ADDED], UUID(int=5)), "by an earlier version"
+        cluster.write(PartitionShared(SourcePartition(THERE, 0)))
+        assert await follower.is_remembered(THERE, [ORDERS], UUID(int=5))
+        assert not await follower.is_remembered(THERE, [ADDED], UUID(int=5))
+        assert event(await held(follower, Own(key=SourcePartition(HERE, 1)), records_of(CLIENT))) == WAITS
+
+    asyncio.run(run())
+
+
 RELAY = ClaimId(710, 1)
 """Of the incoming flow of a ring: it writes what another flow copied before."""
 
@@ -763,6 +826,24 @@ def test_partition_of_a_ring_whose_topic_was_created_again_is_not_decided_until_
         follower.remember(0, [TopicNames(former, "orders", "orders", THERE), Shared(former, JOURNAL)])
         assert event(await held(follower, own, records_of(CLIENT))) == UNDECIDED
         follower.forget([former])  # the other clusters have another one, too
+        assert await held(follower, own, records_of(CLIENT)) is None
+
+    asyncio.run(run())
+
+
+def test_topic_that_another_worker_forgot_is_forgotten_with_the_lane_that_returns(cluster: Cluster) -> None:
+    """The topic was created again on all clusters meanwhile, and was said to lack that until the worker was restarted."""
+
+    async def run() -> None:
+        follower, own, former = ring(cluster), Own(), UUID(int=66)
+        begin_ring(cluster)
+        before: list[Entry] = [TopicNames(former, "orders", "orders", UUID(int=67)), Shared(former, JOURNAL)]
+        now: list[Entry] = [TopicNames(HERE, "orders", "orders", THERE)]
+        follower.claimed(0, before)
+        follower.claimed(0, [*before, *now])
+        assert event(await held(follower, own, records_of(CLIENT))) == UNDECIDED
+        follower.claimed(0, now)
+        assert not follower.remembers(former)
         assert await held(follower, own, records_of(CLIENT)) is None
 
     asyncio.run(run())
