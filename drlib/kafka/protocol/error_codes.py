@@ -174,7 +174,9 @@ _REMEDIES: Final = {
     ),
     INVALID_RECORD: "Give the records keys, or set cleanup.policy=delete on the target's topic.",
 }
-_AUTHORIZATION_REMEDY: Final = "Grant the principal the missing right with kafka-acls, then run the command again."
+AUTHORIZATION_REMEDY: Final = (
+    "Grant the principal the missing right (drlib doctor FILE --rights prints it), then run the command again."
+)
 _RETRIABLE_REMEDY: Final = "Run the command again; if it fails again, check the brokers with 'drlib doctor'."
 _FENCED_REMEDY: Final = "Nothing to do: another worker holds the newer claim."
 _OTHER_REMEDY: Final = "Read the broker's log about this request."
@@ -210,7 +212,7 @@ def _remedy(code: int) -> str:
     if code in _REMEDIES:
         return _REMEDIES[code]
     if code in AUTHORIZATION:
-        return _AUTHORIZATION_REMEDY
+        return AUTHORIZATION_REMEDY
     if code in FENCED:
         return _FENCED_REMEDY
     return _RETRIABLE_REMEDY if code in RETRIABLE else _OTHER_REMEDY

@@ -565,7 +565,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "TargetUnreachable": Kind(
         "the target cluster does not answer, so only what a worker last reported is known",
-        "Check that its brokers run and bootstrap.servers is right.",
+        "Check that its brokers run and bootstrap.servers is right. Where it refuses a right: drlib doctor FILE --rights.",
         level=Level.ERROR,
     ),
 }
