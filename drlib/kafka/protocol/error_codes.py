@@ -174,6 +174,8 @@ _REMEDIES: Final = {
     ),
     INVALID_RECORD: "Give the records keys, or set cleanup.policy=delete on the target's topic.",
 }
+UNAUTHORIZED: Final = "_AUTHORIZATION_FAILED"
+"""The end of the names of errors that a missing right has: also in a text it says that the cluster answers."""
 AUTHORIZATION_REMEDY: Final = (
     "Grant the principal the missing right (drlib doctor FILE --rights prints it), then run the command again."
 )
