@@ -118,11 +118,10 @@ AUTHORIZATION: Final = frozenset(
         GROUP_AUTHORIZATION_FAILED,
         CLUSTER_AUTHORIZATION_FAILED,
         TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        SASL_AUTHENTICATION_FAILED,
         DELEGATION_TOKEN_AUTHORIZATION_FAILED,
     }
 )
-"""A right or a credential is missing: topic, group, cluster, transactional ID, SASL, delegation token."""
+"""A right is missing: topic, group, cluster, transactional ID, delegation token."""
 
 RETRIABLE: Final = frozenset(
     {
@@ -171,6 +170,9 @@ _REMEDIES: Final = {
     UNSUPPORTED_VERSION: "Use a source of Kafka 2.4 or newer and a target of Kafka 3.1 or newer.",
     UNSUPPORTED_COMPRESSION_TYPE: (
         "Use inter.broker.protocol.version 2.1 or newer on the target, or another compression.type on the source."
+    ),
+    SASL_AUTHENTICATION_FAILED: (
+        "Correct the credentials of that cluster in the file (sasl.jaas.config), or create the user there; no right helps."
     ),
     INVALID_RECORD: "Give the records keys, or set cleanup.policy=delete on the target's topic.",
 }

@@ -20,8 +20,9 @@ from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.monitor import survey
 from drlib.mirror.monitor.source_ends import SourceState
 from drlib.mirror.monitor.survey import Surveyor
+from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.offsets.map.load_maps import Maps
-from drlib.model import TopicPartition
+from drlib.model import Flow, TopicPartition
 
 
 def test_survey_of_a_source_that_is_lost_does_not_need_its_key_store(tmp_path: Path) -> None:
@@ -61,8 +62,8 @@ def test_target_has_its_full_time_to_answer_however_short_the_sources_is(
         (BrokerError(TOPIC_AUTHORIZATION_FAILED, "reading", topics=["A.t"]), "READ on topic A.t"),
         (BrokerError(TOPIC_AUTHORIZATION_FAILED, "reading"), "READ on topic __drlib-journal.A.internal"),
         (
-            ClusterRefused("describing", "no right", "", code="GROUP_AUTHORIZATION_FAILED"),
-            "DESCRIBE on group drlib.A->B",
+            ClusterRefused("describing", "GROUP_AUTHORIZATION_FAILED", "", code="GROUP_AUTHORIZATION_FAILED"),
+            f"DESCRIBE on group {worker_group(Flow('A', 'B'))}",
         ),
     ],
 )
@@ -76,9 +77,8 @@ def test_survey_of_a_target_that_refuses_a_right_names_it(
 
     monkeypatch.setattr(Surveyor, "_examine", refused)
     file = tmp_path / "mirror.properties"
-    file.write_text(
-        "clusters = A, B\nA.bootstrap.servers = 127.0.0.1:1\nB.bootstrap.servers = 127.0.0.1:2\nA->B.enabled = true\n"
-    )
+    addresses = "A.bootstrap.servers = 127.0.0.1:1\nB.bootstrap.servers = 127.0.0.1:2"
+    file.write_text(f"clusters = A, B\n{addresses}\nA->B.enabled = true\n")
     settings = load_mirror_settings(file)
     found = asyncio.run(Surveyor(settings, settings.flow("A", "B")).survey())
     assert right in found.target_error

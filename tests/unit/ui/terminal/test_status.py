@@ -76,7 +76,7 @@ def test_render_status_of_a_missing_right_names_it_and_is_no_lost_side() -> None
     view = overview(survey(target_error=why), [], NOW)
     assert gate_of(view, None)[0] == "unknown"
     text = " ".join(shown(view).split())
-    assert "refused by B: this user may not READ on topic A.journal" in text
+    assert "refused by RIGHT: this user may not READ on topic A.journal" in text
     assert "lost side" not in text
 
 
