@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException
 
 from drlib import clock
 from drlib.drill.flow_state import takeover
@@ -38,12 +38,14 @@ from drlib.errors import DrlibError, LeaseHeld, Unreachable
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import QUIET, librdkafka
 from drlib.kafka.admin.errors import as_drlib_error
+from drlib.kafka.admin.transactions import transactional_producer
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow, TopicPartition
 from drlib.runs.abort import user_name
 
 _WRITE_S: Final = 15.0
 _ASK_S: Final = 5.0  # for the target to say that it answers, where the lease was lost
+_OPEN_MS: Final = 10_000  # of a transaction
 _POLL_S: Final = 0.05
 __all__ = ["Lease", "LeaseLost", "LeaseUnconfirmed", "read_record"]
 _PARTITION: Final = TopicPartition(drill_lease.TOPIC, drill_lease.PARTITION)
@@ -304,18 +306,12 @@ class Lease:
 
     def _fence(self) -> None:
         """A new producer: the previous writer of this flow is fenced from now on."""
-        self._producer = Producer(
-            {
-                **librdkafka(self._target),
-                "client.id": drill_lease.CLIENT_ID,
-                "transactional.id": drill_lease.group(self.flow),
-                "transaction.timeout.ms": 10_000,
-                "log_level": 0,
-                "error_cb": _ignore,
-            },
-            logger=QUIET,
-        )
-        self._producer.init_transactions(_WRITE_S)
+        config = {
+            "client.id": drill_lease.CLIENT_ID,
+            "transactional.id": drill_lease.group(self.flow),
+            "error_cb": _ignore,
+        }
+        self._producer, _ = transactional_producer(self._target, config, _OPEN_MS, _WRITE_S)
 
     def _serve(self) -> None:
         """Write the requested states. A fenced holder has lost the lease; other errors are retried for a while."""
