@@ -1,8 +1,10 @@
-"""A planned move away from a cluster that a third one fills."""
+"""A planned move away from a cluster that a third one fills, and whose groups have positions in topics that are gone."""
 
 from __future__ import annotations
 
+import struct
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,16 +21,21 @@ from drlib.client.pointer import OPEN
 from drlib.config.settings import load_mirror_settings
 from drlib.drill.actions.failback.switchover import MoveApplications
 from drlib.drill.actions.groups.tried_positions import TriedPositions
+from drlib.drill.actions.moving.gone_topics import CHECK
 from drlib.drill.plan.progress import Reach
+from drlib.drill.step import step_output
 from drlib.drill.step.action import DrillAction
 from drlib.drill.step.context import DrillContext
 from drlib.errors import Deviated, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset, Range
 from drlib.kafka.admin.group_offsets import commit_all
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.status import worker_status as status
+from drlib.mirror.sync.source_groups import OFFSETS_TOPIC
 from drlib.model import Flow, TopicPartition
 from drlib.runs.abort import Abort
+from drlib.runs.check import Verdict
 
 PARTITIONS = 2
 
@@ -192,3 +199,62 @@ def test_switchover_that_fails_puts_back_what_it_wrote_and_one_that_was_killed_k
     assert both_ways.there()["exact_positions"] == 1
     assert (position(), both_ways.active) == (placed - 20, both_ways.engine.target)
     assert TriedPositions(both_ways.place.run_dir, away, step().step).kept() == ()
+
+
+def leave_position(bootstrap: str, group: str, partition: TopicPartition, offset: int) -> None:
+    """Write a committed offset as a coordinator does, which checks nothing; one that starts reads it."""
+    key = struct.pack(">hh", 1, len(group)) + group.encode()
+    key += struct.pack(">h", len(partition.topic)) + partition.topic.encode() + struct.pack(">i", partition.partition)
+    value = struct.pack(">hqihq", 3, offset, -1, 0, int(1000 * time.time()))
+    number = 0
+    for letter in group:  # Java's hash
+        number = (31 * number + ord(letter)) & 0xFFFFFFFF
+    number = min(number, (1 << 32) - number)  # its absolute value as a signed integer
+    with Cluster(ClusterSettings("LEFT", (bootstrap,))) as cluster:
+        count = cluster.topics([OFFSETS_TOPIC])[OFFSETS_TOPIC].partitions
+    config = {
+        "bootstrap.servers": bootstrap,
+        "client.id": "__admin_client",
+        "log_level": 0,
+    }  # others may not write there
+    refused: list[object] = []
+
+    def delivered(error: object, _: object) -> None:
+        refused.extend([error] if error else [])
+
+    producer = Producer(config)
+    producer.produce(OFFSETS_TOPIC, value, key=key, partition=number % count, on_delivery=delivered)
+    assert producer.flush(20) == 0
+    assert refused == []
+
+
+def test_switchover_leaves_out_a_position_in_a_topic_that_is_gone_and_names_it(
+    engine: Engine, tmp_path: Path, lab_factory: LabFactory
+) -> None:
+    """It was advised to wait until the mirror has copied what will never come."""
+    clusters = lab_factory().clusters
+    engine.left, engine.right, topic = clusters["LEFT"].bootstrap, clusters["RIGHT"].bootstrap, engine.topics
+    engine.topics = f"{topic}.*"
+    engine.extra = {f"{engine.target}->{engine.source}.enabled": "true", "emit.heartbeats.enabled": "false"}
+    for bootstrap in (engine.left, engine.right):
+        create_topic(bootstrap, topic, PARTITIONS)
+    produce(engine.left, topic, 100, partitions=PARTITIONS)
+    group, live, gone = f"{topic}.readers", TopicPartition(topic, 0), TopicPartition(f"{topic}.gone", 0)
+    home = ClusterSettings(engine.source, (engine.left,))
+    commit_all(home, {group: {live: CommittedOffset(7)}}, 20.0)
+    leave_position(engine.left, group, gone, 5)
+    clusters["LEFT"].restart()
+    with Cluster(home) as cluster:
+        wait_for("its coordinator has it", lambda: gone in cluster.group_offsets(group))
+    engine.start()
+    wait_for("both flows run", lambda: runs(engine, 2))
+    with stage(tmp_path) as on:
+        on.point(1, engine.source, engine.left)
+        both = moving(engine, tmp_path, on)
+        step = both.step("switchover.move", source=engine.source, target=engine.target)
+        found = step.act(step.changes(step.observe()), Abort(both.place.run_dir))
+        part = step_output.read_part(both.place.run_dir, "switchover-move")
+    assert (both.active, found["positions"], found["exact_positions"]) == (engine.target, 1, 1)
+    (check,) = [each for each in part.checks if each.name == CHECK]
+    assert check.verdict is Verdict.CONDITIONS
+    assert f"{group} in {gone} at 5" in check.evidence
