@@ -25,7 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 
 from drlib.client.history.entries import (
     PREFIX,
@@ -42,10 +42,9 @@ from drlib.client.pointer import Pointer, PointerConflict, Stays, decode, encode
 from drlib.config.replication_policy import POINTER_TOPIC
 from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.connect import QUIET, librdkafka
 from drlib.kafka.admin.descriptions import Isolation, Range, Record
 from drlib.kafka.admin.errors import as_drlib_error
-from drlib.kafka.admin.visible import wait_visible
+from drlib.kafka.admin.transactions import transactional_producer, wait_visible
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import TopicPartition
 
@@ -53,6 +52,7 @@ TOPIC: Final = POINTER_TOPIC
 EVERYONE: Final = "*"
 _CONFIG: Final = {"cleanup.policy": "compact"}
 _FENCED: Final = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
+_OPEN_MS: Final = 10_000
 _CLAIMS: Final = 6  # claims; one attempt fewer, as the last claim only reads the outcome
 Answer = TypeVar("Answer")
 
@@ -259,17 +259,8 @@ class _Writer:
         with Cluster(settings, timeout_s=self._timeout_s) as cluster:
             if self._topic not in cluster.topics([self._topic]):
                 cluster.create_topic(self._topic, 1, self._factor, _CONFIG, or_fewer=True)
-        producer: Any = Producer(
-            {
-                **librdkafka(settings),
-                "transactional.id": self._topic,
-                "transaction.timeout.ms": 10_000,
-                "log_level": 0,
-            },
-            logger=QUIET,
-        )
         try:
-            producer.init_transactions(self._timeout_s)
+            producer, _ = transactional_producer(settings, {"transactional.id": self._topic}, _OPEN_MS, self._timeout_s)
         except KafkaException as error:
             raise as_drlib_error(error, settings, f"claiming {self._topic}") from error
         return _Claim(producer, read_topic(settings, self._topic, self._timeout_s))

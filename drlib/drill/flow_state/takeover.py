@@ -81,20 +81,27 @@ def until_free(
     new: Beginning | None,
     *,
     wait_s: float = 0.0,
+    folder: Path | None = None,
 ) -> None:
     """Return once the lease of `flow` has no holder; one whose run `new` supersedes is stopped. Raises `LeaseHeld` where that
     is not so in `wait_s`, `Unreachable`.
+
+    `folder`: of the run: an earlier process of it that was killed on this host is removed.
 
     The client of a stopped holder may join once more: for `REMOVAL_S` it is removed again, as it may stay without a process
     that polls it. A cluster that has just started has no coordinator for a moment; it is asked again for a while.
     """
     stopped = new is not None and new.supersede != "" and stop_superseded(cluster, flow, new)
     end = time.monotonic() + max(wait_s, REMOVAL_S if stopped else 0.0)
-    loaded_by = time.monotonic() + _COORDINATOR_S
+    group, loaded_by = drill_lease.group(flow), time.monotonic() + _COORDINATOR_S
     while True:
         try:
-            if not cluster.group_members(drill_lease.group(flow)):
+            if not (members := cluster.group_members(group)):
                 return
+            if folder is not None and _ended_here(read_record(cluster, flow), run, folder):
+                folder = None
+                remove_members(cluster.settings, group, [member.member_id for member in members])
+                continue
             if time.monotonic() >= end:
                 raise held(flow, read_record(cluster, flow), new, run)
             if stopped and new is not None:
@@ -103,6 +110,22 @@ def until_free(
             if time.monotonic() >= loaded_by:
                 raise
         time.sleep(_POLL_S * 2)
+
+
+def _ended_here(record: LeaseRecord, run: str, folder: Path) -> bool:
+    """Is the holder an earlier process of `run` on this host, in this folder, that does not live any more?"""
+    here = record.host == socket.gethostname() and record.folder == str(folder.resolve())
+    if not here or record.run != run or record.holder is None or lock.held(folder, RUNNING):
+        return False
+    try:
+        if record.holder.pid != os.getpid():
+            os.kill(record.holder.pid, 0)
+            return False
+    except ProcessLookupError:
+        pass
+    except OSError:
+        return False
+    return True
 
 
 def stop_superseded(cluster: Cluster, flow: Flow, new: Beginning) -> bool:

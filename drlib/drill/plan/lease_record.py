@@ -23,7 +23,7 @@ from drlib.model import Flow
 TOPIC: Final = DRILLS_TOPIC
 PARTITION: Final = 0
 MOST_SUPERSEDED: Final = 32
-SESSION_MS: Final = 10_000
+SESSION_MS: Final = 20_000  # a coordinator that was killed is replaced after 9 s by default, 18 s with ZooKeeper
 CLIENT_ID: Final = "drlib-drills"  # of the holder's producer, which `clients.throttle` leaves as it is
 
 

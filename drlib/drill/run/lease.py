@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException
 
 from drlib import clock
 from drlib.drill.flow_state import takeover
@@ -38,12 +38,15 @@ from drlib.errors import DrlibError, LeaseHeld, Unreachable
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import QUIET, librdkafka
 from drlib.kafka.admin.errors import as_drlib_error
+from drlib.kafka.admin.transactions import transactional_producer
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow, TopicPartition
 from drlib.runs.abort import user_name
 
 _WRITE_S: Final = 15.0
+_TRY_S: Final = 5.0  # for one call of the producer
 _ASK_S: Final = 5.0  # for the target to say that it answers, where the lease was lost
+_OPEN_MS: Final = 30_000  # of a transaction: longer than its coordinator takes to move
 _POLL_S: Final = 0.05
 __all__ = ["Lease", "LeaseLost", "LeaseUnconfirmed", "read_record"]
 _PARTITION: Final = TopicPartition(drill_lease.TOPIC, drill_lease.PARTITION)
@@ -101,6 +104,7 @@ class Lease:
         self._target = target
         self._run = run_id
         self._session_ms = session_timeout_ms
+        self._write_s = max(_WRITE_S, session_timeout_ms / 1000)  # a lease is not given up before its session is
         self._wait_s = wait_s
         self._me = Holder(host=socket.gethostname(), pid=os.getpid(), user=user_name())
         self._folder = folder
@@ -142,7 +146,7 @@ class Lease:
             with Cluster(self._target) as cluster:
                 cluster.create_topic(drill_lease.TOPIC, 1, -1, {"cleanup.policy": "compact"}, or_fewer=True)
                 # A newcomer that would not get the lease does not disturb the member that has it.
-                takeover.until_free(cluster, self.flow, self._run, self._new, wait_s=self._wait_s)
+                takeover.until_free(cluster, self.flow, self._run, self._new, wait_s=self._wait_s, folder=self._folder)
                 joined: Future[str] = Future()
                 self._thread = threading.Thread(target=self._hold, args=[joined], name="drill-lease", daemon=True)
                 self._thread.start()
@@ -222,7 +226,7 @@ class Lease:
         if self._lost:
             raise LeaseLost(self.flow, self._lost)
         self._requests.put(request)
-        until = time.monotonic() + _WRITE_S + 5
+        until = time.monotonic() + self._write_s + 2 * _TRY_S
         while not request.done.done():
             if self._thread is None or not self._thread.is_alive():  # it takes no request that came after its end
                 break
@@ -304,42 +308,55 @@ class Lease:
 
     def _fence(self) -> None:
         """A new producer: the previous writer of this flow is fenced from now on."""
-        self._producer = Producer(
-            {
-                **librdkafka(self._target),
-                "client.id": drill_lease.CLIENT_ID,
-                "transactional.id": drill_lease.group(self.flow),
-                "transaction.timeout.ms": 10_000,
-                "log_level": 0,
-                "error_cb": _ignore,
-            },
-            logger=QUIET,
-        )
-        self._producer.init_transactions(_WRITE_S)
+        config = {
+            "client.id": drill_lease.CLIENT_ID,
+            "transactional.id": drill_lease.group(self.flow),
+            "error_cb": _ignore,
+        }
+        self._producer, _ = transactional_producer(self._target, config, _OPEN_MS, _WRITE_S)
 
     def _serve(self) -> None:
-        """Write the requested states. A fenced holder has lost the lease; other errors are retried for a while."""
+        """Write the requested state. A fenced holder has lost the lease, and one that cannot write for a while."""
         try:
             request = self._requests.get_nowait()
         except queue.Empty:
             return
-        end = time.monotonic() + _WRITE_S
-        while not self._lost:
+        try:
+            self._commit(request.record, time.monotonic() + self._write_s)
+            request.done.set_result(None)
+        except KafkaException as error:
+            self._lost = self._lost or f"the state could not be written: {error.args[0].str()}"
+            request.done.set_exception(LeaseLost(self.flow, self._lost))
+
+    def _commit(self, record: LeaseRecord, end: float) -> None:
+        """In a transaction, or in another one where it is aborted. What got no answer in time is called again until `end`: its
+        coordinator may be moving to another broker. Raises KafkaException."""
+
+        def begin() -> None:
+            producer.begin_transaction()
+            producer.produce(drill_lease.TOPIC, record.encode(), drill_lease.key(self.flow), drill_lease.PARTITION)
+
+        def commit() -> None:
+            producer.commit_transaction(_TRY_S)
+
+        def abort() -> None:
+            producer.abort_transaction(_TRY_S)
+
+        producer, call = self._producer, begin
+        while True:
             try:
-                self._commit(request.record)
-                return request.done.set_result(None)
+                call()
+                if call is commit:
+                    return
+                call = commit if call is begin else begin
             except KafkaException as error:
                 inner = error.args[0]
                 if inner.fatal() or time.monotonic() > end:
-                    self._lost = f"the state could not be written: {inner.str()}"
-                elif inner.txn_requires_abort():
-                    self._producer.abort_transaction(5)
-        return request.done.set_exception(LeaseLost(self.flow, self._lost))
-
-    def _commit(self, record: LeaseRecord) -> None:
-        self._producer.begin_transaction()
-        self._producer.produce(drill_lease.TOPIC, record.encode(), drill_lease.key(self.flow), drill_lease.PARTITION)
-        self._producer.commit_transaction(_WRITE_S)
+                    raise
+                if inner.txn_requires_abort():
+                    call = abort
+                elif not inner.retriable():
+                    raise
 
     def _leave(self) -> None:
         self._stop.set()

@@ -167,10 +167,14 @@ def who_answers(
 async def first_answer(cluster: ClusterSettings, timeout_s: float) -> ClusterMetadata:
     """Raises `Unreachable` naming why no address answers, or what an address was refused with."""
 
-    async def one(address: str) -> ClusterMetadata:
+    async def one(address: str) -> ClusterMetadata | Exception:
+        """An error is returned: the first answer ends the wait, and what is raised after it would be read by no one."""
         only = replace(cluster, bootstrap_servers=(address,))
-        async with wire_client(only, client_id="drlib-translate", timeout_s=timeout_s) as client:
-            return await client.metadata(None)
+        try:
+            async with wire_client(only, client_id="drlib-translate", timeout_s=timeout_s) as client:
+                return await client.metadata(None)
+        except Exception as error:
+            return error
 
     waiting = {asyncio.ensure_future(one(address)) for address in cluster.bootstrap_servers}
     failures: list[DrlibError] = []
@@ -179,12 +183,12 @@ async def first_answer(cluster: ClusterSettings, timeout_s: float) -> ClusterMet
             while waiting:
                 done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
-                    error = task.exception()
-                    if error is None:
-                        return task.result()
-                    if not isinstance(error, DrlibError):
-                        raise error
-                    failures.append(error)
+                    answer = task.result()
+                    if isinstance(answer, ClusterMetadata):
+                        return answer
+                    if not isinstance(answer, DrlibError):
+                        raise answer
+                    failures.append(answer)
     except TimeoutError:
         pass
     finally:

@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin import connect
+from drlib.kafka.protocol.error_codes import AUTHORIZATION_REMEDY, UNAUTHORIZED
 from drlib.kafka.security.cluster_settings import ClusterSettings
 
 EXPLAIN_S: Final = 1.0  # the most time to find out why a call failed
@@ -64,7 +65,7 @@ class ClusterRefused(DrlibError):
     @property
     def unauthorized(self) -> bool:
         """Whether a right is missing."""
-        return self.code.endswith("_AUTHORIZATION_FAILED")
+        return self.code.endswith(UNAUTHORIZED)
 
     @property
     def by_rule(self) -> bool:
@@ -117,12 +118,10 @@ def as_drlib_error(error: BaseException, cluster: ClusterSettings, doing: str) -
 
 def refused(cluster: ClusterSettings, doing: str, why: str, code: str) -> ClusterRefused:
     """The error of a request that a broker of `cluster` answered with Kafka's error name `code`."""
-    return ClusterRefused(
-        f"{doing} on {cluster.alias} was refused",
-        why,
-        f"Read the broker's log at {', '.join(cluster.bootstrap_servers)}, or change the request.",
-        code=code,
-    )
+    remedy = f"Read the broker's log at {', '.join(cluster.bootstrap_servers)}, or change the request."
+    if code.endswith(UNAUTHORIZED):
+        remedy = AUTHORIZATION_REMEDY
+    return ClusterRefused(f"{doing} on {cluster.alias} was refused", why, remedy, code=code)
 
 
 def unreachable(cluster: ClusterSettings, doing: str, why: str) -> DrlibError:

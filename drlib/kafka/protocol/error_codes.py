@@ -118,11 +118,10 @@ AUTHORIZATION: Final = frozenset(
         GROUP_AUTHORIZATION_FAILED,
         CLUSTER_AUTHORIZATION_FAILED,
         TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        SASL_AUTHENTICATION_FAILED,
         DELEGATION_TOKEN_AUTHORIZATION_FAILED,
     }
 )
-"""A right or a credential is missing: topic, group, cluster, transactional ID, SASL, delegation token."""
+"""A right is missing: topic, group, cluster, transactional ID, delegation token."""
 
 RETRIABLE: Final = frozenset(
     {
@@ -172,9 +171,16 @@ _REMEDIES: Final = {
     UNSUPPORTED_COMPRESSION_TYPE: (
         "Use inter.broker.protocol.version 2.1 or newer on the target, or another compression.type on the source."
     ),
+    SASL_AUTHENTICATION_FAILED: (
+        "Correct the credentials of that cluster in the file (sasl.jaas.config), or create the user there; no right helps."
+    ),
     INVALID_RECORD: "Give the records keys, or set cleanup.policy=delete on the target's topic.",
 }
-_AUTHORIZATION_REMEDY: Final = "Grant the principal the missing right with kafka-acls, then run the command again."
+UNAUTHORIZED: Final = "_AUTHORIZATION_FAILED"
+"""The end of the names of errors that a missing right has: also in a text it says that the cluster answers."""
+AUTHORIZATION_REMEDY: Final = (
+    "Grant the principal the missing right (drlib doctor FILE --rights prints it), then run the command again."
+)
 _RETRIABLE_REMEDY: Final = "Run the command again; if it fails again, check the brokers with 'drlib doctor'."
 _FENCED_REMEDY: Final = "Nothing to do: another worker holds the newer claim."
 _OTHER_REMEDY: Final = "Read the broker's log about this request."
@@ -210,7 +216,7 @@ def _remedy(code: int) -> str:
     if code in _REMEDIES:
         return _REMEDIES[code]
     if code in AUTHORIZATION:
-        return _AUTHORIZATION_REMEDY
+        return AUTHORIZATION_REMEDY
     if code in FENCED:
         return _FENCED_REMEDY
     return _RETRIABLE_REMEDY if code in RETRIABLE else _OTHER_REMEDY

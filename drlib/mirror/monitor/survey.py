@@ -34,9 +34,10 @@ from drlib.formats import first_few
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import ANSWER_S, wire_client
 from drlib.kafka.admin.descriptions import GroupMember
+from drlib.kafka.admin.errors import ClusterRefused
 from drlib.kafka.admin.reachability import ClusterService, examine
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata
-from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, BrokerError
+from drlib.kafka.protocol.error_codes import TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION, BrokerError
 from drlib.mirror.engine.fencing.lanes import lane_of
 from drlib.mirror.journal.entries import Claim, Incarnation, Parked, SourceLoss, SourcePartition, SourceTruncated
 from drlib.mirror.monitor.groups.shared_positions import SharedFound, SharedPositions
@@ -50,6 +51,7 @@ from drlib.mirror.offsets.mirror_maker.read_flow import Mm2Flow, SourceSide, rea
 from drlib.mirror.offsets.mirror_maker.source_tail import SourceLog, read_missing
 from drlib.mirror.offsets.mirror_maker.sync_pairs import SyncedPartition
 from drlib.mirror.offsets.translation.translate_groups import Positions, checkpointed_positions, source_positions
+from drlib.mirror.preflight.required_acls import Right
 from drlib.mirror.status.event_kinds import kind_of
 from drlib.mirror.status.forecast import Retention, Sample, forecast, retention_in
 from drlib.mirror.status.worker_status import Event, PartitionStatus
@@ -257,7 +259,16 @@ class Surveyor:
                             raise
                     await asyncio.sleep(pause_s)
         except CLUSTER_ERRORS as error:
-            return _explain(error, timeout_s)
+            return _explain(error, timeout_s, self._missing_right(error))
+
+    def _missing_right(self, error: BaseException) -> Right | None:
+        """What the target refuses this user of what a survey reads there; None where that is not why it failed."""
+        flow = self._flow.flow
+        if isinstance(error, ClusterRefused) and error.unauthorized:  # only the flow's group is asked by librdkafka
+            return Right("group", worker_group(flow), ("DESCRIBE",))
+        if isinstance(error, BrokerError) and error.code == TOPIC_AUTHORIZATION_FAILED:
+            return Right("topic", min(error.topics, default=self._flow.policy.journal_topic(flow.source)), ("READ",))
+        return None
 
     async def _mirror_maker(self, client: ClusterClient, source: SourceSide) -> Mm2Flow | str | None:
         """What MirrorMaker 2 leaves about the flow, None where it does not mirror it, or why that is unknown."""
@@ -578,7 +589,7 @@ def _event(name: str, entity: str, detail: str, at_ms: int, flow: str) -> Event:
     return Event(name, entity, detail, at_ms, None, kind_of(name).remedy, 1, flow)
 
 
-def _explain(error: BaseException, timeout_s: float = CLUSTER_TIMEOUT_S) -> str:
+def _explain(error: BaseException, timeout_s: float = CLUSTER_TIMEOUT_S, missing: Right | None = None) -> str:
     if isinstance(error, DrlibError):
-        return f"{error.what}: {error.why}"
+        return f"{f'this user may not {missing}; ' if missing else ''}{error.what}: {error.why}"
     return f"no answer within {timeout_s:g} s" if isinstance(error, TimeoutError) else str(error)

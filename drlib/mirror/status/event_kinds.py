@@ -564,8 +564,9 @@ KINDS: Final[Mapping[str, Kind]] = {
         "See the error; it is tried again at the next interval.",
     ),
     "TargetUnreachable": Kind(
-        "the target cluster does not answer, so only what a worker last reported is known",
-        "Check that its brokers run and bootstrap.servers is right.",
+        "the target cluster does not answer, or refuses a right, so only what a worker last reported is known",
+        "Grant the right that the event names (drlib doctor FILE --rights), or check that its brokers run and "
+        "bootstrap.servers is right.",
         level=Level.ERROR,
     ),
 }

@@ -18,6 +18,7 @@ from drlib.drill.plan.rollback_preview import RollbackPreview, preview
 from drlib.drill.run.runner import notes_of
 from drlib.drill.session.board import Stand, StepStand, Waits, steps_of
 from drlib.drill.session.find_running import Run
+from drlib.kafka.protocol.error_codes import UNAUTHORIZED
 from drlib.lab.environment import NO_RUN, Banner, Environment
 from drlib.lab.link.link import LinkState
 from drlib.lab.link.toxics import Toxics
@@ -211,7 +212,7 @@ def clusters_of_surveys(surveys: Iterable[Survey]) -> tuple[ClusterSeen, ...]:
         source, _, target = survey.flow.partition("->")
         for alias, error in ((source, survey.source_error), (target, survey.target_error)):
             if alias not in clusters or error:
-                clusters[alias] = ClusterSeen(alias, SILENT if error else ANSWERS, error)
+                clusters[alias] = ClusterSeen(alias, SILENT if error and UNAUTHORIZED not in error else ANSWERS, error)
     return tuple(clusters[alias] for alias in sorted(clusters))
 
 

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from drlib import formats
 from drlib.drill.readiness.score import Readiness
+from drlib.kafka.protocol.error_codes import UNAUTHORIZED
 from drlib.mirror.monitor.flow_view import (
     INCOMPLETE,
     MIRROR_MAKER,
@@ -101,7 +102,8 @@ def _failover(view: FlowView, readiness: Readiness | None) -> Table:
     source, _, target = view.flow.partition("->")
     for alias, why in ((source, view.source_error), (target, view.target_error)):
         if why:
-            table.add_row("lost side", Text(f"{formats.one_line(alias)}: {formats.one_line(why)}"))
+            side = "refused by" if UNAUTHORIZED in why else "lost side"
+            table.add_row(side, Text(f"{formats.one_line(alias)}: {formats.one_line(why)}"))
     table.add_row("loses at most", Text(formats.one_line(loss(view))))
     state, why = gate_of(view, readiness)
     colour = {OPEN: "green", CLOSED: "red"}.get(state, "magenta")
@@ -134,6 +136,8 @@ def _loss_of_mirror_maker(view: FlowView, mirror_maker: MirrorMakerFlow, source:
 
 def gate_of(view: FlowView, readiness: Readiness | None) -> tuple[str, str]:
     """The gate of an emergency failover, and why it is so. Pure."""
+    if UNAUTHORIZED in view.target_error:
+        return formats.UNKNOWN, "what the target knows may not be read"
     if view.target_error:
         return CLOSED, f"applications cannot be moved: {view.target_error}"
     if readiness is None or not readiness.source_lost:

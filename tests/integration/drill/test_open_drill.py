@@ -243,7 +243,7 @@ def test_board_shows_lag_of_the_drills_own_mirror(lab: Lab, tmp_path: Path) -> N
 FROZEN = """
 import os, signal, sys, threading
 os.kill(int(sys.argv[1]), signal.SIGSTOP)
-threading.Event().wait(12)  # longer than the usual session of a lease
+threading.Event().wait(22)  # longer than the usual session of a lease
 os.kill(int(sys.argv[1]), signal.SIGCONT)
 """
 

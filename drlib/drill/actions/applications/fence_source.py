@@ -3,7 +3,7 @@
 Rules: a source that does not answer cannot be fenced: the evidence says so, with what to do when it comes back. Of one that
 answers in part, what answers is fenced and the rest is named; neither ends a run. Partitions of a whole source that still grow
 are named; groups that do not follow the pointer are named and not waited for. An undo ends the hold.
-Where both directions copy the topics, the logs grow by copies, which count as no writes.
+Where both directions copy the topics, the logs grow by copies, which count as no writes; nor do mirrors of a third cluster's.
 Where the pointer names the flow's target already, applications that follow it write there, and there is nothing to hold: a
 source that comes back after a failover is fenced so.
 With `deny_write` the brokers refuse producers that do not follow the pointer: an ACL denies writing to the topics of
@@ -26,6 +26,7 @@ from drlib.drill.actions.applications.deny_rules import ANY_PRINCIPAL, WriteFenc
 from drlib.drill.actions.applications.deny_writes import WriteRules, row_of, rule_of
 from drlib.drill.actions.applications.pointer import PointerArgument, conflict
 from drlib.drill.actions.moving.growth import Growth
+from drlib.drill.actions.moving.other_copies import filled_by_others, hint
 from drlib.drill.actions.parts import Parts
 from drlib.drill.plan.plan import Change, Fact, Value
 from drlib.drill.plan.progress import Reach
@@ -266,7 +267,12 @@ class FenceSource(PointerArgument, ProbeDeadline, FlowArguments, DrillAction):
         }
 
     def _partitions(self, metadata: ClusterMetadata) -> list[TopicPartition]:
-        return [TopicPartition(name, n) for name, topic in self._mirrored(metadata).items() for n in topic.partitions]
+        """Those that applications may write to: what a third cluster fills grows on."""
+        topics = self._mirrored(metadata)
+        filled = filled_by_others(self.context.mirror_settings(), self.flow, topics)
+        return [
+            TopicPartition(name, n) for name, topic in topics.items() if name not in filled for n in topic.partitions
+        ]
 
     def _fence(self, metadata: ClusterMetadata) -> WriteFence:
         """The rules to make. Raises `UsageError` for topics that have none yet, and where no topic is meant."""
@@ -310,8 +316,7 @@ class FenceSource(PointerArgument, ProbeDeadline, FlowArguments, DrillAction):
 
     def _until_still(self, metadata: ClusterMetadata, abort: Abort) -> Mapping[TopicPartition, int]:
         """Raises `Deviated` naming who still writes."""
-        flow, partitions = self.flow, self._partitions(metadata)
-        settings = self.context.mirror_settings()
+        flow, partitions, settings = self.flow, self._partitions(metadata), self.context.mirror_settings()
         growth = Growth(replace(settings, clusters=dict(self.context.clusters)), flow)
         give_up = time.monotonic() + self.deadline_s
         with Cluster(self.source_cluster) as cluster:
@@ -319,14 +324,14 @@ class FenceSource(PointerArgument, ProbeDeadline, FlowArguments, DrillAction):
             while time.monotonic() - since < self.still_s:
                 abort.wait(LOOK_S)
                 now = cluster.log_ends(partitions)
-                grown, ends = [str(p) for p in growth.grown(ends, now)], now
-                if grown:
+                growing, ends = growth.grown(ends, now), now
+                if growing:
                     since = time.monotonic()
-                if grown and time.monotonic() > give_up:
+                if growing and time.monotonic() > give_up:
                     raise Deviated(
                         f"producers still write to {flow.source}",
-                        f"after {self.deadline_s:g} s records were still appended to {', '.join(grown[:5])}",
-                        "Stop the producers that do not follow the pointer.",
+                        f"after {self.deadline_s:g} s records were still appended to {', '.join(map(str, growing[:5]))}",
+                        f"Stop the producers that do not follow the pointer.{hint(settings, flow, growing)}",
                     )
         return ends
 
@@ -337,10 +342,8 @@ class FenceSource(PointerArgument, ProbeDeadline, FlowArguments, DrillAction):
         end = time.monotonic() + _LEAVE_S
         with Cluster(self.source_cluster) as cluster:
             while True:
-                listed = [
-                    g for g in cluster.groups() if chosen.mirrors_group(g.group) and not g.group.startswith(OWN_GROUPS)
-                ]
-                busy = [listing.group for listing in listed if listing.state not in ("EMPTY", "DEAD")]
+                in_use = [each.group for each in cluster.groups() if each.state not in ("EMPTY", "DEAD")]
+                busy = [group for group in in_use if chosen.mirrors_group(group) and not group.startswith(OWN_GROUPS)]
                 if not busy or time.monotonic() > end:
                     return busy
                 abort.wait(LOOK_S)

@@ -3,7 +3,7 @@
 Rules: a member counts as there until the cluster's coordinator has removed it: a client whose connections were closed cannot
 say that it leaves, so its session has to expire first (45 s by default). Producers are no members: a log of the flow that
 grows says that one is there. Who has not left after `within_s` is named, and ends the run before anything is moved.
-Where both directions copy the topics, what grows by copies is not counted.
+Where both directions copy the topics, what grows by copies is not counted, nor are mirrors of a third cluster's topics.
 Not for: applications that follow the pointer (`source.fence`), groups that were moved (`groups.left`).
 """
 
@@ -15,6 +15,7 @@ from dataclasses import replace
 from drlib.drill.actions.clients.members import Row
 from drlib.drill.actions.clients.refuse import LeftCluster, refused_members
 from drlib.drill.actions.moving.growth import Growth
+from drlib.drill.actions.moving.other_copies import filled_by_others
 from drlib.drill.step.action import Changes, Evidence, ReadOnlyAction
 from drlib.drill.step.argument_types import Flag, Seconds
 from drlib.drill.step.flow_arguments import Shared
@@ -61,6 +62,8 @@ class ClientsGone(LeftCluster, ReadOnlyAction):
                     for name, topic in cluster.topics().items()
                     if chosen.mirrors_topic(name) and not chosen.policy.is_heartbeats(name)
                 }
+                filled = filled_by_others(mirror, mirrored, topics)
+                topics = {name: topic for name, topic in topics.items() if name not in filled}
                 if not topics:
                     raise UsageError(
                         f"{self.name}: no topic of {mirrored} is on {self.alias}",

@@ -71,6 +71,10 @@ class ThrottledProducers:
         self._taken_back(step).note([row for of_run in self._of_all().values() for row in of_run])
         return self.restore()
 
+    def lifted(self, step: str) -> bool:
+        """Has `step` taken back some that are not set again?"""
+        return bool(self._taken_back(step).rows())
+
     def set_again(self, step: str) -> None:
         """Set what `step` took back, which is this run's then. Safe to repeat."""
         self._taken_back(step).make_again(self.write_again)

@@ -25,6 +25,7 @@ from drlib.drill.actions.groups.rules import BEFORE_TRANSACTION, Left, PositionM
 from drlib.drill.actions.groups.share_groups import move as share_moves
 from drlib.drill.actions.groups.share_groups import rules as share_rules
 from drlib.drill.actions.groups.share_groups.shown import evidence as share_evidence
+from drlib.drill.actions.moving.gone_topics import GonePositions
 from drlib.drill.actions.moving.listed_groups import unlisted
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
@@ -43,6 +44,7 @@ from drlib.mirror.offsets.unreplicated.lag import mirrored_topics, refuse_unexpl
 from drlib.model import Flow, GroupTranslation, TopicPartition, TranslationKind
 from drlib.outgoing.terminal import show
 from drlib.runs.abort import Abort
+from drlib.runs.check import Check
 from drlib.runs.journal import Scalar
 from drlib.runs.waiting import LOOK_S
 
@@ -252,7 +254,7 @@ class TranslateBack(MoveArguments, DrillAction):
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         """Raises `Deviated` for a position that is not exact, or that was moved meanwhile, and `GroupNotEmpty`."""
         settings, moving = self.settings, self.flow
-        moves = self._kept()
+        moves, left_out = self._kept(), tuple[Check, ...]()
         if moves is None:
             groups = groups_of(settings, moving, self.groups or None)
             known = read_flow_pair(settings, moving)
@@ -260,15 +262,19 @@ class TranslateBack(MoveArguments, DrillAction):
             target = settings.clusters[moving.target]
             before = group_writing.committed_positions(target, groups)
             translations = translate(settings, known, group_positions(settings, moving.source, groups), before)
-            moves = group_writing.decide_there(target, translations, before, rewind=self.rewind)
+            with Cluster(settings.clusters[moving.source]) as source:
+                gone = GonePositions.of(source, translations)
+            moves = group_writing.decide_there(target, gone.placed(translations), before, rewind=self.rewind)
+            moves = gone.without_left(moves)
             self.show(position_rows(moves, moving))
             if not self.inexact:
-                refuse_inexact(translations, moving, bounded=known.bounded)
+                refuse_inexact(gone.others(translations), moving, bounded=known.bounded)
             refuse_blocked(moves, moving, inexact=self.inexact)
             if self.before_partial_transactions:
                 moves = before_left(moves, read_kept(self.context.run_dir, moving))
             group_writing.refuse_in_use(target, groups)
             positions.write(self.context.run_dir, moving.target, moves, self._use)
+            left_out = gone.checks(moving)
         run_dir, target = self.context.run_dir, settings.clusters[moving.target]
         shares = share_moves.kept(run_dir, moving.target, self._use)
         if shares is None:
@@ -281,7 +287,7 @@ class TranslateBack(MoveArguments, DrillAction):
         shares = share_moves.write(target, shares, refuses=True)
         share_moves.keep(run_dir, moving.target, self._use, shares)
         again = share_moves.delivered_again(target, shares)
-        checks = share_rules.checks(shares, again, {})
+        checks = (*left_out, *share_rules.checks(shares, again, {}))
         if not self.groups:
             with Cluster(settings.clusters[moving.source]) as source:
                 checks += unlisted(source)
@@ -324,7 +330,8 @@ def refuse_inexact(translations: Collection[GroupTranslation], moving: Flow, *, 
             f"{first.group} cannot move to {moving.target} yet",
             f"it has not read {first.unread} records of {first.source}, and would read them from {first.target.topic} on "
             f"{moving.target} after newer records; {len(unread)} partitions are affected",
-            f"Let it read {first.source.topic} on {moving.source} to its end first.",
+            f"Let it read {first.source.topic} on {moving.source} to its end first. While applications write to "
+            f"{first.target.topic} on {moving.target}, it has no end: inexact = true moves it at its exact record.",
         )
     if inexact:
         first = inexact[0]

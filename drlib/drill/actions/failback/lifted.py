@@ -20,6 +20,11 @@ class LiftedFences:
         self._rules, self._quotas = WriteRules(run_dir, cluster), ThrottledProducers(run_dir, cluster)
         self._step = step
 
+    @property
+    def lifted(self) -> bool:
+        """Was something taken away that is not made again?"""
+        return self._rules.lifted(self._step) or self._quotas.lifted(self._step)
+
     def lift(self) -> int:
         """Take everything away; how many rules and quotas. Safe to repeat."""
         return self._rules.lift_for(self._step) + self._quotas.restore_for(self._step)

@@ -11,13 +11,14 @@ Rules:
 - Where that takes longer than `held_s` seconds, or a position would not be exact, the pointer lets the applications continue
   where they were, and the step fails with the reason.
 - Where both directions copy the topics, the logs grow by copies too, and only what the source's own clients write counts
-  (`Growth`); both flows run on, before and after.
+  (`Growth`); both flows run on, before and after. Topics that a third cluster fills need not stand still (`other_copies`).
 - A hold ends by itself `hold_limit_s` seconds (60) after an application saw it, so that a drill that died holds no
   application. The pointer is moved in the first half of that time or not at all. Records that producers without support for
   the hold write to the source afterwards are counted once the applications have moved: that is the RPO.
 - A step resumed after a kill begins at the hold again; the pointer shows its progress. ACLs by which an earlier failover
   denied writing to the new cluster, and quotas by which a drill slowed its producers down, are removed before the move, and
-  made again where it fails (`lifted`). After the move the only undo is a move back.
+  made again where it fails (`lifted`); positions are put back then (`tried_positions`). After the move the only undo is a
+  move back.
 - `stopped_seconds` is from the hold to the first record on the other cluster; None without one within 10 s. More than
   `stopped_s` (2) fails the drill, but not the step, because the applications have moved. Where nothing was written before the
   hold either, as where producers were stopped by hand, there is no pause to check. Groups with members then are kept, as
@@ -60,11 +61,15 @@ from drlib.drill.actions.groups.rules import PositionMove
 from drlib.drill.actions.groups.share_groups import move as share_moves
 from drlib.drill.actions.groups.share_groups import rules as share_rules
 from drlib.drill.actions.groups.share_groups.shown import evidence as share_evidence
+from drlib.drill.actions.groups.tried_positions import TriedPositions
 from drlib.drill.actions.groups.unread_records import UnreadRecords
 from drlib.drill.actions.moving import still_ends
+from drlib.drill.actions.moving.gone_topics import GonePositions
 from drlib.drill.actions.moving.growth import Growth
 from drlib.drill.actions.moving.listed_groups import unlisted
+from drlib.drill.actions.moving.other_copies import filled_by_others, hint
 from drlib.drill.actions.moving.positions import positions_of
+from drlib.drill.actions.parts import Parts
 from drlib.drill.plan.plan import Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import step_output
@@ -72,8 +77,9 @@ from drlib.drill.step.action import Changes, DrillAction, Evidence
 from drlib.drill.step.argument_types import Flag, Seconds, Texts
 from drlib.drill.step.step_output import ScorecardPart
 from drlib.errors import Deviated, DrlibError, UsageError
+from drlib.formats import first_few
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.descriptions import CommittedOffset, GroupState
+from drlib.kafka.admin.descriptions import GroupState
 from drlib.kafka.admin.group_offsets import Positions
 from drlib.lab.workload.applications import LabApplications
 from drlib.mirror.offsets.translation.two_way import group_positions, groups_of
@@ -145,6 +151,11 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
         return LiftedFences(self.context.run_dir, self.target_cluster, self.step)
 
     @property
+    def tried(self) -> TriedPositions:
+        """What this step wrote of groups' positions before it moved the pointer."""
+        return TriedPositions(self.context.run_dir, self.target_cluster, self.step)
+
+    @property
     def along(self) -> tuple[PointerPlace, ...]:
         """Pointers that are to be the same once those of the applications were moved."""
         return ()
@@ -198,6 +209,7 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
         moving, now = self.flow, self._pointers()
         if all(pointer.active == moving.target for pointer in now):
             self._move_to(newest_at(moving.target, (*now, *(place.read().pointer for place in self.along))) or now[0])
+            self.tried.forget()
             ours = (
                 decided.read(self.context.run_dir, moving.target) is not None
             )  # this step was killed once it had moved
@@ -208,18 +220,17 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
                 raise conflict(place, pointer)
         settings, limit_s = self.settings, self.hold_limit_s
         target = settings.clusters[moving.target]
-        written: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         with Cluster(settings.clusters[moving.source]) as source_admin, Cluster(target) as target_admin:
             topics = mirrored_topics(source_admin, settings.flow(moving.source, moving.target))
             every = [TopicPartition(name, n) for name, count in topics.items() for n in range(count)]
-            ending = frozenset(self.to_stand_still(topics))
+            ending = frozenset(self.to_stand_still(topics)) - filled_by_others(settings, moving, topics)
             quiet = [p for p in every if p.topic in ending]
             first_ends = source_admin.log_ends(quiet)
             groups = self.moved_groups()
             others = unlisted(source_admin) if self.moves_every_group else ()
             members_s = group_writing.wait_free(target, groups, abort, _SESSIONS_S)
             waited = wait_both_caught_up(settings, moving, abort, _NEAR, self.within_s)
-            previous = group_writing.committed_positions(target, groups)
+            previous = self.tried.before(group_writing.committed_positions(target, groups))
             positions = positions_of(settings, moving, group_positions(settings, moving.source, groups), previous)
             growth = Growth(settings, moving)
             local = _local(target_admin, ending)
@@ -236,25 +247,24 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
                     )
                     source_positions, target_positions = self._positions(settings, groups)
                     translations = positions.translate(source_admin, still.found.maps, source_positions)
+                    gone = GonePositions.of(source_admin, translations)
                     try:
                         if not self.inexact:
-                            refuse_inexact(translations, moving, bounded=positions.bounded)
+                            refuse_inexact(gone.others(translations), moving, bounded=positions.bounded)
                     except Deviated:
                         if len(quiet) == len(every) or time.monotonic() - began > self.held_s:
                             raise
                         abort.wait(_LOOK_S)  # what others still write may not be mirrored up to a position yet
                         continue
+                    own = self.tried.ours(target_positions)
                     moves = group_writing.decide_there(
-                        target, translations, target_positions, rewind=self.rewind, ours=written
+                        target, gone.placed(translations), target_positions, rewind=self.rewind, ours=own
                     )
+                    moves = gone.without_left(moves)
                     refuse_blocked(moves, moving, inexact=self.inexact)
                     if self.before_partial_transactions:
                         moves = before_left(moves, read_kept(self.context.run_dir, moving))
-                    group_writing.write(target, moves, target_positions)
-                    for move in moves:
-                        if move.offset is not None:
-                            offset = CommittedOffset(move.offset, move.metadata)
-                            written.setdefault(move.group, {})[move.target] = offset
+                    self.tried.write(moves, target_positions)
                     cutover = _cutover(settings, moving, target_admin, topics, topics.keys() - ending)
                     ends = target_admin.log_ends(local)
                     self._refuse_late(began, limit_s)
@@ -262,19 +272,25 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
                     if not growth.written(still.ends, source_admin.log_ends(quiet)):
                         break
             except BaseException:
-                self.pointers.release()
-                with contextlib.suppress(DrlibError):  # an undo says what is not back
-                    self.fences.put_back()
+                try:
+                    self.pointers.release()
+                finally:
+                    for put_back in (self.fences.put_back, self.tried.put_back):
+                        with contextlib.suppress(DrlibError):  # an undo says what is not back
+                            put_back()
                 raise
             decided.write(self.context.run_dir, moving.target, (*self.decided_before(groups), *moves))
             still_ends.keep(self.context.run_dir, self.step, still.ends)
             too_large = self._move(settings, moving, cutover)
+            self.tried.forget()
             moved_s = time.monotonic() - began
             first_s = _first(target_admin, ends, began, abort)
             behind_us = growth.written_since(source_admin, self._ends_left())
         self.show(position_rows(moves, moving))
         of_shares, checks = self._move_share_groups()
-        self._keep(began_ms, moved_s, first_s, written_to=written_to, more=(*checks, *too_large, *others))
+        self._keep(
+            began_ms, moved_s, first_s, written_to=written_to, more=(*checks, *too_large, *others, *gone.checks(moving))
+        )
         return {
             "stopped_seconds": None if first_s is None else round(first_s, 3),
             "held_seconds": round(still.held_s, 3),
@@ -299,17 +315,24 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
             kept = self.along or still_ends.read(self.context.run_dir, self.step)
             return Reach.PARTLY if kept else Reach.DONE
         begun = any(pointer.hold or pointer.active == self.flow.target for pointer in now)
-        return Reach.PARTLY if begun else Reach.UNTOUCHED
+        return Reach.PARTLY if begun or self.tried.kept() or self.fences.lifted else Reach.UNTOUCHED
 
     def undo(self, changes: Changes) -> None:
-        """Let the applications continue where they are held, and keep writers from the target again. Raises `Deviated` once
-        they have moved."""
+        """Let the applications continue where they are held, keep writers from the target again, and set the groups back that
+        were placed there. Raises `Deviated` once they have moved."""
         now = self._pointers()
         if any(pointer.hold and pointer.active != self.flow.target for pointer in now):
             self.pointers.release()
         moved = [pointer for pointer in now if pointer.active == self.flow.target]
         if not moved:
-            self.fences.put_back()
+            parts = Parts()
+            for name, put_back in (
+                ("what keeps writers away", self.fences.put_back),
+                ("positions", self.tried.put_back),
+            ):
+                with parts.each(name):
+                    put_back()
+            parts.raise_failed()
         if moved and any(place.kept() is not None for place in self.pointers.places):
             raise Deviated(
                 self.stays(),
@@ -387,6 +410,7 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
         """
         moving = self.flow
         ends, since = source.log_ends(every), time.monotonic()
+        grown: list[TopicPartition] = []
         left, ours = UnreadRecords(source), frozenset(quiet)
 
         def of_ours(ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -394,7 +418,7 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
 
         while True:
             still = time.monotonic() - since >= self.quiet_s
-            why = self._still_sending() if still else "records still arrive"
+            why = self._still_sending() if still else f"records still arrive in {first_few(map(str, grown)) or 'all'}"
             why = why or self._reads_still(source, left, mirrors, groups, ends)
             if not why:
                 lag = replication_lag(settings, moving, source, every)
@@ -406,12 +430,12 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
                 raise Deviated(
                     f"the applications stay at {moving.source}",
                     f"after {self.held_s:g} s of holding, {why or 'records arrived again'}; they continue where they were",
-                    "Check that every application honours the pointer's hold, then try again.",
+                    f"Check that every application honours the pointer's hold, then try again.{hint(settings, moving, grown)}",
                 )
             abort.wait(_LOOK_S)
             now = source.log_ends(every)
-            if growth.written(of_ours(ends), of_ours(now)):
-                since = time.monotonic()
+            if more := growth.grown(of_ours(ends), of_ours(now)):
+                grown, since = more, time.monotonic()
             ends = now
 
     def _still_sending(self) -> str:

@@ -111,22 +111,21 @@ def mirrored(readers: Readers, flow: str, context: CheckContext) -> Judgements:
             (group, Severity.WARN, why, f"Let '{flow}.groups' in {context.file} begin with (?s), as (?s).* does.")
         )
     for group, why in readers.unreadable:
-        rows.append((group, Severity.UNKNOWN, why, f"Grant Describe on the group: {_grant(context, group)}"))
+        rows.append((group, Severity.UNKNOWN, why, f"Grant Describe on the group: {_grant(context, '--group', group)}"))
     if readers.all_listed is None:
         why = "the source did not say whether we may list every group: there may be others"
         rows.append((flow, Severity.UNKNOWN, why, "Run the command again."))
     elif not readers.all_listed:
         why = "the source lists only groups we may describe: there may be others"
-        fix = "Grant our principal Describe on the source cluster (kafka-acls.sh --add --operation Describe --cluster)."
-        rows.append((flow, Severity.UNKNOWN, why, fix))
+        rows.append((flow, Severity.UNKNOWN, why, f"Grant Describe on the cluster: {_grant(context, '--cluster')}"))
     if not readers.groups and not rows:
         return passed("nothing to check: the source has no consumer group")
     return rows or passed(f"{count(readers.groups, 'group')} read nothing else")
 
 
-def _grant(context: CheckContext, group: str) -> str:
+def _grant(context: CheckContext, *resource: str) -> str:
     return context.tool("kafka-acls", context.source, "--add", "--allow-principal", "User:PRINCIPAL", "--operation",
-                        "Describe", "--group", group)  # fmt: skip
+                        "Describe", *resource)  # fmt: skip
 
 
 def ahead(positions: tuple[TargetPosition, ...], context: CheckContext) -> Judgements:

@@ -13,6 +13,7 @@ from drlib.drill.readiness.checks.objectives import CheckContext, Judgements, co
 from drlib.drill.readiness.checks.observations import FlowObservation, LastHeartbeat, MirrorStatus, Unanswered
 from drlib.drill.readiness.score import Severity
 from drlib.formats import first_few, span
+from drlib.kafka.protocol.error_codes import UNAUTHORIZED
 from drlib.mirror.monitor import flow_view
 from drlib.mirror.monitor.flow_view import FlowView
 from drlib.mirror.offsets.mirror_maker.mirrored_by import EXACT_BY_TAKEOVER, NAME, MirrorMakerFlow
@@ -32,7 +33,6 @@ BLOCKING: Final = frozenset(
 )  # fmt: skip
 _SEE_MM2: Final = "See MirrorMaker 2's log, and offset-syncs.topic.location and emit.offset-syncs.enabled in its file."
 UNREAD: Final = "MirrorUnread"  # the doctor could not read a mirror topic, so its offset map is unknown
-_REFUSED: Final = "_AUTHORIZATION_FAILED"  # in the names of Kafka's errors: the cluster answers
 # Events that another check covers, or that need no action.
 COVERED: Final = frozenset(
     {
@@ -229,7 +229,7 @@ def heartbeat(last: LastHeartbeat, observed: FlowObservation, context: CheckCont
 
 
 def _cluster_silent(side: str, what: str, error: str) -> Judgements:
-    if _REFUSED in error:
+    if UNAUTHORIZED in error:
         fix = "Grant the right (drlib doctor FILE --rights), then run drlib doctor again."
         return unknown(f"{what} is unknown: {error}", fix)
     return unknown(

@@ -138,7 +138,8 @@ def _replicas(
     if replicas < wanted:
         return Severity.WARN, f"{count(replicas, 'copy', 'copies')} on {brokers} brokers, {wanted} required", add
     if minimum is None:
-        fix = "Grant our principal DescribeConfigs on the topic."
+        fix = context.tool("kafka-acls", context.target, "--add", "--allow-principal", "User:PRINCIPAL", "--operation",
+                           "DescribeConfigs", "--topic", topic.name)  # fmt: skip
         return Severity.UNKNOWN, "its min.insync.replicas could not be read", fix
     if brokers > 1 and minimum == replicas:
         why = f"min.insync.replicas is {minimum} of {replicas} copies: the loss of one broker stops producers"

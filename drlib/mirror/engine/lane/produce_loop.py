@@ -38,6 +38,7 @@ from drlib.kafka.protocol.error_codes import (
     OF_PRODUCER,
     REFUSED,
     RETRIABLE,
+    SASL_AUTHENTICATION_FAILED,
     TOO_LARGE,
     TOPIC_AUTHORIZATION_FAILED,
     BrokerError,
@@ -87,9 +88,10 @@ class _PendingPark(NamedTuple):
 
 
 def is_of_partition(code: int) -> bool:
-    """Does an answer concern one partition alone, which may get it for good? A leader that moved, a missing right and a doubt
-    about the claim are matters of the lane. Damage on the way is sent again either way."""
-    return code == CORRUPT_MESSAGE or code not in RETRIABLE | OF_PRODUCER | AUTHORIZATION
+    """Does an answer concern one partition alone, which may get it for good? A leader that moved, a missing right or login and
+    a doubt about the claim are matters of the lane. Damage on the way is sent again either way."""
+    of_lane = RETRIABLE | OF_PRODUCER | AUTHORIZATION | {SASL_AUTHENTICATION_FAILED}
+    return code == CORRUPT_MESSAGE or code not in of_lane
 
 
 REPLICA_GROUPS = 8  # connections to one leader, at most

@@ -21,16 +21,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from drlib import clock
 from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, UsageError
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.connect import QUIET, librdkafka
 from drlib.kafka.admin.descriptions import Isolation, Range, Record
 from drlib.kafka.admin.errors import as_drlib_error
-from drlib.kafka.admin.visible import wait_visible
+from drlib.kafka.admin.transactions import transactional_producer, wait_visible
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.offsets.unreplicated import ledger
 from drlib.mirror.offsets.unreplicated import rules as tails
@@ -42,6 +41,7 @@ from drlib.model import Flow, TopicPartition
 RECORDS: Final = 2000  # in one transaction
 BYTES: Final = 8 << 20
 TRY_S: Final = 30.0
+OPEN_MS: Final = 60_000  # of a transaction
 _LEDGER: Final = TopicPartition(ledger.TOPIC, ledger.PARTITION)
 _HEADER_BYTES: Final = 64 << 10  # that the added headers may take
 _FOREVER: Final = str(2**63 - 1)
@@ -167,25 +167,12 @@ class _Writing:
         self._refused: list[KafkaError] = []
         self._written: dict[TopicPartition, int] = {}  # the last offset of each partition
         self._open = False
+        self._began_s = self._open_s = 0.0  # when the transaction began, and how long it may last
         self._records = self._bytes = 0
         self._late = 0
         self._producer: Any = None
 
     def __enter__(self) -> _Writing:
-        self._producer = Producer(
-            {
-                **librdkafka(self._target),
-                "transactional.id": f"drlib.tail.{self._tail.flow}",
-                "transaction.timeout.ms": 60_000,
-                "partitioner": "murmur2_random",  # Java's
-                "compression.type": "gzip",  # every client reads it; some need a package for others
-                "linger.ms": 5,
-                "message.max.bytes": 100 << 20,  # the brokers' limits apply
-                "batch.size": 512 << 10,
-                "log_level": 0,
-            },
-            logger=QUIET,
-        )
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -195,7 +182,18 @@ class _Writing:
 
     def begin(self, target: Cluster) -> None:
         """Fence an earlier call, and only then read its progress."""
-        self._call(self._producer.init_transactions)
+        config = {
+            "transactional.id": f"drlib.tail.{self._tail.flow}",
+            "partitioner": "murmur2_random",  # Java's
+            "compression.type": "gzip",  # every client reads it; some need a package for others
+            "linger.ms": 5,
+            "message.max.bytes": 100 << 20,  # the brokers' limits apply
+            "batch.size": 512 << 10,
+        }
+        try:
+            self._producer, self._open_s = transactional_producer(self._target, config, OPEN_MS, TRY_S)
+        except KafkaException as error:
+            raise as_drlib_error(error, self._target, "settling unreplicated records") from error
         known = read_ledger(target)
         for part in self._tail.partitions:
             progress = known.progress.get(self._key(part.partition)) or Progress(next=0, how=self._how, run=self._run)
@@ -232,7 +230,8 @@ class _Writing:
 
     @property
     def full(self) -> bool:
-        return self._records >= RECORDS or self._bytes >= BYTES
+        long = self._open and time.monotonic() - self._began_s > self._open_s / 4  # as where the source is read slowly
+        return long or self._records >= RECORDS or self._bytes >= BYTES
 
     def write(self, record: Record, fate: Fate, *, late: bool) -> None:
         source = record.partition
@@ -303,7 +302,7 @@ class _Writing:
     def _produce(self, topic: str, **record: Any) -> None:
         if not self._open:
             self._producer.begin_transaction()
-            self._open = True
+            self._open, self._began_s = True, time.monotonic()
         while True:
             try:
                 return self._producer.produce(topic, on_delivery=self._delivered, **record)  # type: ignore[no-any-return]

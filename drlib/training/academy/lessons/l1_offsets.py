@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition as ConfluentTopicPartition
 from confluent_kafka.admin import AdminClient
 
 from drlib.kafka.admin.descriptions import Record
-from drlib.kafka.admin.visible import wait_visible
+from drlib.kafka.admin.transactions import wait_visible
 from drlib.mirror.offsets.translation.external_offsets import translate_offsets
 from drlib.model import TopicPartition
 from drlib.runs.table import Table

@@ -22,7 +22,7 @@ def test_lease_record_round_trips_and_anything_else_is_refused() -> None:
 
 
 def test_lease_session_lasts_longer_than_steps_keep_the_target_from_answering() -> None:
-    assert (session_ms([]), session_ms([0.0, 80.0, 30.0])) == (10_000, 90_000)
+    assert (session_ms([]), session_ms([0.0, 80.0, 30.0])) == (20_000, 100_000)
 
 
 def test_lease_record_of_the_usual_session_is_what_earlier_releases_read() -> None:

@@ -1,11 +1,16 @@
-"""Several silent clusters in one error."""
+"""Several silent clusters in one error, and several addresses of one cluster."""
 
 from __future__ import annotations
+
+import asyncio
+import gc
+from typing import Any, Self
 
 import pytest
 
 from drlib.errors import Unreachable
 from drlib.kafka.admin import connect
+from drlib.kafka.net.cluster_client import ClusterMetadata
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.ports import free_ports
 
@@ -31,3 +36,40 @@ def test_who_answers_closed_ports_are_unreachable_by_alias() -> None:
     }
     with pytest.raises(Unreachable, match="A and B cannot be reached"):
         connect.answers(clusters)
+
+
+class _Address:
+    """Answers only once the client of every address has been asked, or was cancelled."""
+
+    def __init__(self, address: str, asked: asyncio.Barrier) -> None:
+        self.address, self.asked = address, asked
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+    async def metadata(self, _: None) -> ClusterMetadata:
+        await self.asked.wait()
+        if self.address == "late:1":
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                raise Unreachable("late:1", "closed", "") from None
+        if self.address == "up:1":
+            return ClusterMetadata("id", 1, {}, {})
+        raise Unreachable(self.address, "refused", "")
+
+
+async def test_first_answer_leaves_no_failure_of_another_address_unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The event loop reported it as an exception that was never retrieved, in the midst of a command's output."""
+    asked = asyncio.Barrier(4)
+    monkeypatch.setattr(connect, "wire_client", lambda cluster, **_: _Address(cluster.bootstrap_servers[0], asked))
+    reported: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+    cluster = ClusterSettings("A", ("down:1", "up:1", "down:2", "late:1"))
+    assert (await connect.first_answer(cluster, 5)).cluster_id == "id"
+    for _ in range(3):
+        await asyncio.sleep(0)  # the cancelled one ends
+    gc.collect()
+    assert reported == []

@@ -76,6 +76,13 @@ def test_as_drlib_error_of_another_code_is_refused_with_its_name(code: int) -> N
     assert found.unauthorized == (code == KafkaError.TOPIC_AUTHORIZATION_FAILED)
 
 
+def test_missing_right_is_remedied_by_the_rights_that_are_printed() -> None:
+    found = as_drlib_error(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), SECURED, "describing topics")
+    assert isinstance(found, ClusterRefused)
+    assert found.unauthorized
+    assert "drlib doctor FILE --rights" in found.remedy
+
+
 def test_as_drlib_error_of_a_wrong_call_says_that_nothing_was_sent() -> None:
     found = as_drlib_error(ValueError("topics must be a list"), SECURED, "creating topics")
     assert isinstance(found, ClusterRefused)

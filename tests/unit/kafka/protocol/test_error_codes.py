@@ -31,7 +31,8 @@ def test_error_code_has_kafkas_number(name: str) -> None:
         (error_codes.UNKNOWN_TOPIC_OR_PARTITION, "Create the topic", True),
         (error_codes.ILLEGAL_GENERATION, "Read the broker's log", False),
         (error_codes.PRODUCER_FENCED, "Nothing to do", False),
-        (error_codes.SASL_AUTHENTICATION_FAILED, "Grant the principal", False),
+        (error_codes.CLUSTER_AUTHORIZATION_FAILED, "Grant the principal", False),
+        (error_codes.SASL_AUTHENTICATION_FAILED, "Correct the credentials", False),
     ],
 )
 def test_broker_error_remedy_follows_the_code(code: int, remedy: str, retriable: bool) -> None:

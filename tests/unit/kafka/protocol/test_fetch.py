@@ -299,7 +299,7 @@ def test_broker_error_has_kafkas_name_and_a_remedy() -> None:
     assert BrokerError(4711, "fetching").name == "UNKNOWN_CODE_4711"
     assert "no key" in str(BrokerError(87, "producing", "no key"))
     raise_for(0, "nothing")
-    with pytest.raises(BrokerError, match="kafka-acls"):
+    with pytest.raises(BrokerError, match="doctor FILE --rights"):
         raise_for(29, "fetching")
 
 

@@ -10,16 +10,19 @@ import pytest
 from silent_clusters import silent_clusters
 
 from drlib.config.settings import load_mirror_settings
-from drlib.errors import Unreachable
+from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.connect import ANSWER_S
+from drlib.kafka.admin.errors import ClusterRefused
 from drlib.kafka.admin.reachability import ClusterService
 from drlib.kafka.net.cluster_client import ClusterMetadata
+from drlib.kafka.protocol.error_codes import TOPIC_AUTHORIZATION_FAILED, BrokerError
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.monitor import survey
 from drlib.mirror.monitor.source_ends import SourceState
 from drlib.mirror.monitor.survey import Surveyor
+from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.offsets.map.load_maps import Maps
-from drlib.model import TopicPartition
+from drlib.model import Flow, TopicPartition
 
 
 def test_survey_of_a_source_that_is_lost_does_not_need_its_key_store(tmp_path: Path) -> None:
@@ -51,6 +54,37 @@ def test_target_has_its_full_time_to_answer_however_short_the_sources_is(
     settings = load_mirror_settings(file)
     asyncio.run(Surveyor(settings, settings.flow("A", "B")).survey(answer_s=1.0))
     assert waits == {"A": 1.0, "B": ANSWER_S}
+
+
+@pytest.mark.parametrize(
+    ("error", "right"),
+    [
+        (BrokerError(TOPIC_AUTHORIZATION_FAILED, "reading", topics=["A.t"]), "READ on topic A.t"),
+        (BrokerError(TOPIC_AUTHORIZATION_FAILED, "reading"), "READ on topic __drlib-journal.A.internal"),
+        (
+            ClusterRefused("describing", "GROUP_AUTHORIZATION_FAILED", "", code="GROUP_AUTHORIZATION_FAILED"),
+            f"DESCRIBE on group {worker_group(Flow('A', 'B'))}",
+        ),
+    ],
+)
+def test_survey_of_a_target_that_refuses_a_right_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: DrlibError, right: str
+) -> None:
+    """It was said to be unreachable, with the advice to look at its brokers."""
+
+    async def refused(*_: object) -> ClusterService:
+        raise error
+
+    monkeypatch.setattr(Surveyor, "_examine", refused)
+    file = tmp_path / "mirror.properties"
+    addresses = "A.bootstrap.servers = 127.0.0.1:1\nB.bootstrap.servers = 127.0.0.1:2"
+    file.write_text(f"clusters = A, B\n{addresses}\nA->B.enabled = true\n")
+    settings = load_mirror_settings(file)
+    found = asyncio.run(Surveyor(settings, settings.flow("A", "B")).survey())
+    assert right in found.target_error
+    (event,) = [each for each in found.events if each.name == "TargetUnreachable"]
+    assert right in event.detail
+    assert "drlib doctor FILE --rights" in event.remedy
 
 
 def test_survey_lists_a_partition_without_leader_that_was_never_mirrored_and_none_that_is_not_selected(

@@ -153,7 +153,9 @@ def test_link_words_name_the_direction() -> None:
     )
 
 
-def test_cluster_silent_for_one_flow_is_silent() -> None:
+def test_cluster_silent_for_one_flow_is_silent_and_one_that_refuses_a_right_answers() -> None:
+    refused = Survey("C->D", NOW, 1, target_error="reading A.journal failed: TOPIC_AUTHORIZATION_FAILED")
+    assert [each.word for each in clusters_of_surveys([refused])] == ["answers", "answers"]
     found = clusters_of_surveys([Survey("A->B", NOW, 1), Survey("B->A", NOW, 1, source_error="no answer")])
     assert [(c.alias, c.word) for c in found] == [("A", "answers"), ("B", "does not answer")]
 

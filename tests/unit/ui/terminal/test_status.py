@@ -71,6 +71,15 @@ def test_render_status_lost_source_says_what_a_failover_loses_and_that_its_gate_
     assert "lost side" in text
 
 
+def test_render_status_of_a_missing_right_names_it_and_is_no_lost_side() -> None:
+    why = "this user may not READ on topic A.journal; reading A.journal failed: the broker answered TOPIC_AUTHORIZATION_FAILED"
+    view = overview(survey(target_error=why), [], NOW)
+    assert gate_of(view, None)[0] == "unknown"
+    text = " ".join(shown(view).split())
+    assert "refused by RIGHT: this user may not READ on topic A.journal" in text
+    assert "lost side" not in text
+
+
 def test_gate_of_a_target_that_cannot_take_over_is_closed_with_reason_and_fix() -> None:
     closed = replace(
         LOST,

@@ -16,6 +16,7 @@ from drlib.kafka.protocol.error_codes import (
     INVALID_PRODUCER_EPOCH,
     NOT_LEADER_OR_FOLLOWER,
     OUT_OF_ORDER_SEQUENCE_NUMBER,
+    SASL_AUTHENTICATION_FAILED,
     TOPIC_AUTHORIZATION_FAILED,
     UNKNOWN_SERVER_ERROR,
 )
@@ -114,6 +115,7 @@ async def test_parked_partition_is_not_reported_as_stalled_any_more() -> None:
         (OUT_OF_ORDER_SEQUENCE_NUMBER, False),
         (INVALID_PRODUCER_EPOCH, False),
         (TOPIC_AUTHORIZATION_FAILED, False),
+        (SASL_AUTHENTICATION_FAILED, False),
     ],
 )
 def test_answer_is_a_matter_of_its_partition_or_of_the_lane(code: int, alone: bool) -> None:
