@@ -12,7 +12,9 @@ flow mirrors. `master` is Spark's. Each raises `UsageError` for an argument that
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
+
+from pydantic import Field
 
 from drlib.analysis.sessions.analysed_flow import AnalysedFlow, open_flow
 from drlib.analysis.sessions.continuous_audit import ContinuousAudit
@@ -21,13 +23,16 @@ from drlib.analysis.sessions.lag_analysis import LagAnalysis
 from drlib.analysis.sessions.lag_practice import prepare_lag_practice
 from drlib.analysis.sessions.nightly_audit import NightlyAudit
 from drlib.analysis.sessions.session import AnalysisRun, AnalysisSession
+from drlib.arguments import checked
 from drlib.errors import UsageError
 from drlib.runs import folder
 from drlib.ui.terminal.progress_bar import LiveBar
 
 Session = TypeVar("Session", bound=AnalysisSession)
+NotNegative = Annotated[float, Field(ge=0)]
 
 
+@checked
 def open_duplicates_audit(
     run_dir: str | Path = "",
     *,
@@ -53,6 +58,7 @@ def open_duplicates_audit(
     )
 
 
+@checked
 def open_nightly_audit(
     run_dir: str | Path = "",
     *,
@@ -60,8 +66,8 @@ def open_nightly_audit(
     lab_dir: str = "",
     flow: str = "",
     topics: Sequence[str] = (),
-    lag_seconds: float = 300.0,
-    reread_allowed: int = 0,
+    lag_seconds: NotNegative = 300.0,
+    reread_allowed: Annotated[int, Field(ge=0)] = 0,
     master: str = "local[2]",
     name: str = "nightly-audit",
 ) -> NightlyAudit:
@@ -77,6 +83,7 @@ def open_nightly_audit(
     )  # fmt: skip
 
 
+@checked
 def open_continuous_audit(
     run_dir: str | Path = "",
     *,
@@ -86,7 +93,7 @@ def open_continuous_audit(
     flow: str = "",
     topics: Sequence[str] = (),
     bucket_seconds: float = 60.0,
-    lag_seconds: float = 300.0,
+    lag_seconds: NotNegative = 300.0,
     master: str = "local[2]",
     name: str = "continuous-audit",
 ) -> ContinuousAudit:
@@ -103,12 +110,13 @@ def open_continuous_audit(
     analysed = open_flow(properties, lab_dir, flow)
 
     def build(run: AnalysisRun) -> ContinuousAudit:
-        state_dir = Path(state).expanduser().absolute() if state else run.run_dir / "following"
+        state_dir = folder.opened(state, name) if str(state) else run.run_dir / "following"
         return ContinuousAudit(run, state_dir, bucket_seconds=bucket_seconds, lag_seconds=lag_seconds)
 
     return _open(build, analysed, run_dir, name, topics, master)
 
 
+@checked
 def open_lag_analysis(
     run_dir: str | Path = "",
     *,
@@ -148,8 +156,7 @@ def _open(
     """Build the session in its folder; close `analysed` if that fails."""
     with ExitStack() as undo:
         undo.callback(analysed.close)
-        path = Path(run_dir).absolute() if run_dir else folder.create(Path("..") / "runs", name).path
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = folder.opened(run_dir, name)
         session = build(AnalysisRun(name, path, analysed, topics, master, LiveBar()))
         undo.pop_all()
         return session
