@@ -34,7 +34,7 @@ def checked(function: Callable[Given, Answer]) -> Callable[Given, Answer]:
 
     @wraps(function)
     def call(*args: Given.args, **kwargs: Given.kwargs) -> Answer:
-        for name, value in inspect.signature(function).bind(*args, **kwargs).arguments.items():
+        for name, value in inspect.getcallargs(function, *args, **kwargs).items():
             if name in kinds():
                 hint, adapter = kinds()[name]
                 try:

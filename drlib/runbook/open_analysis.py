@@ -5,8 +5,8 @@ Spark starts at once, in the background. A refused analysis closes what was open
 Every opener takes the clusters in the same three parameters: `properties`, a mirror's file, or `lab_dir`, a lab's folder, and
 `flow`, as "SOURCE->TARGET"; "" is the only enabled flow of a file, and on a lab that from its first cluster to its second.
 `run_dir` is the folder of evidence, "" for a new one under ../runs. `topics` are names on the source, none for all that the
-flow mirrors. `master` is Spark's. Each raises `UsageError` for an argument that is wrong, `Unreachable`, and
-`MissingDependency` when the lab cannot be started.
+flow mirrors. `master` is Spark's; one of a standalone cluster has to answer. Each raises `UsageError` for an argument that is
+wrong, `Unreachable`, and `MissingDependency` when the lab cannot be started.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from typing import Annotated, TypeVar
 from pydantic import Field
 
 from drlib.analysis.sessions.analysed_flow import AnalysedFlow, open_flow
-from drlib.analysis.sessions.continuous_audit import ContinuousAudit
+from drlib.analysis.sessions.continuous_audit import ContinuousAudit, close_former
 from drlib.analysis.sessions.duplicates_audit import DuplicatesAudit
 from drlib.analysis.sessions.lag_analysis import LagAnalysis
 from drlib.analysis.sessions.lag_practice import prepare_lag_practice
@@ -25,6 +25,7 @@ from drlib.analysis.sessions.nightly_audit import NightlyAudit
 from drlib.analysis.sessions.session import AnalysisRun, AnalysisSession
 from drlib.arguments import checked
 from drlib.errors import UsageError
+from drlib.mirror.spark.driver import reach
 from drlib.runs import folder
 from drlib.ui.terminal.progress_bar import LiveBar
 
@@ -101,12 +102,15 @@ def open_continuous_audit(
 
     With `properties` the folder has to be given: a run without it knows nothing of records that have expired since. On a lab it
     is in the run's folder by default. A bucket may stay unequal for `lag_seconds` after it last changed, where the mirror has
-    not passed it yet. Raises `LeaseHeld` while another process works on `state`.
+    not passed it yet. An audit that this process has open on `state` is closed first, as when a cell is run twice. Raises
+    `LeaseHeld` while another process works on it.
     """
     if properties and not state:
         raise UsageError(
             "state is not set", "the audit keeps its sums in this folder for the next run", "Set it: -p state=FOLDER."
         )
+    if str(state) or str(run_dir):
+        close_former(Path(state).expanduser() if str(state) else Path(run_dir).expanduser() / "following")
     analysed = open_flow(properties, lab_dir, flow)
 
     def build(run: AnalysisRun) -> ContinuousAudit:
@@ -156,6 +160,7 @@ def _open(
     """Build the session in its folder; close `analysed` if that fails."""
     with ExitStack() as undo:
         undo.callback(analysed.close)
+        reach(master)
         path = folder.opened(run_dir, name)
         session = build(AnalysisRun(name, path, analysed, topics, master, LiveBar()))
         undo.pop_all()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drlib.errors import UsageError
+from drlib.errors import Unreachable, UsageError
 from drlib.runbook.open_analysis import (
     open_continuous_audit,
     open_duplicates_audit,
@@ -38,6 +38,8 @@ def properties(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         (open_duplicates_audit, {"flow": 5}, "parameter flow: 5 is not a str"),
         (open_lag_analysis, {"window": 5}, "parameter window: 5 is not a str"),
         (open_lag_analysis, {"window": "0s"}, "a window of 0s: there is no time in it"),
+        (open_nightly_audit, {"master": "loca"}, "loca is no Spark master"),
+        (open_nightly_audit, {"master": "local[two]"}, "local[two] is no Spark master"),
         (open_continuous_audit, {"state": "../state", "bucket_seconds": "60"}, "parameter bucket_seconds: '60' is not"),
     ],
 )
@@ -47,6 +49,11 @@ def test_open_analysis_wrong_argument_is_refused(
     with pytest.raises(UsageError) as refused:
         opener(properties=properties, **arguments)
     assert str(refused.value).startswith(why)
+
+
+def test_open_analysis_master_that_does_not_answer_is_said(properties: str) -> None:
+    with pytest.raises(Unreachable, match="no Spark master answers at spark:"):
+        open_nightly_audit(properties=properties, master="spark://127.0.0.1:1")
 
 
 @pytest.mark.parametrize("inside", ["", "/run"])
