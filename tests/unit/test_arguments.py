@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pytest
 from pydantic import Field
@@ -41,7 +41,7 @@ def opened(
         ("number", "x" * 100, f"'{'x' * 59}... is not an int. Give an int."),
     ],
 )
-def test_checked_wrong_argument_is_refused_by_name(name: str, value: object, why: str) -> None:
+def test_checked_wrong_argument_is_refused_by_name(name: str, value: Any, why: str) -> None:
     with pytest.raises(UsageError) as refused:
         opened(**{name: value})
     assert str(refused.value) == f"parameter {name}: {why}"
