@@ -183,18 +183,18 @@ def read_range(
 
 
 def read_ranges(spark: SparkSession, where: ClusterRef, ranges: Sequence[TopicRange]) -> DataFrame:
-    """The records of many pinned ranges as one frame, with a column topic and without identity: one plan for any number."""
-    offsets = {each.topic: (each.start, each.end) for each in ranges}
-    raw = _load(spark, where, offsets).select("topic", "partition", "offset", "timestamp", "key", "value", "headers")
-    if all(each.parts is None for each in ranges):
-        return raw
-    parts = (
-        (each.topic, n, *part)
-        for each in ranges
-        for n, first in each.start.items()
-        for part in (((first, each.end[n]),) if each.parts is None else each.parts.get(n, ()))
-    )
-    return only_inside(raw, parts)
+    """The records of pinned ranges, at least one, with a column topic and without identity: one plan for any number."""
+
+    def load(some: Sequence[TopicRange]) -> DataFrame:
+        raw = _load(spark, where, {each.topic: (each.start, each.end) for each in some})
+        return raw.select("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+
+    whole, in_part = ([each for each in ranges if (each.parts is None) is wanted] for wanted in (True, False))
+    if not in_part:
+        return load(whole)
+    parts = ((each.topic, n, *part) for each in in_part for n, those in (each.parts or {}).items() for part in those)
+    inside = only_inside(load(in_part), parts)
+    return load(whole).unionByName(inside) if whole else inside
 
 
 def _load(
