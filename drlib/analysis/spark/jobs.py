@@ -27,7 +27,7 @@ POLL_S: Final = 0.1
 _END_S: Final = 30.0
 _LAST_S: Final = 5.0  # from the last answer of a JVM until it has ended
 _OUT_OF_MEMORY: Final = 52  # its exit code then: `SparkExitCode.OOM`
-_SHUT_DOWN: Final = "was shut down"
+_ENDS: Final = re.compile(r"was shut down|OutOfMemoryError")  # of a JVM that ends in a moment
 _LOGIN: Final = re.compile(r"AuthenticationException|Failed to load SSL keystore|store password was incorrect")
 
 
@@ -90,7 +90,7 @@ def explained(what: str) -> Iterator[None]:
     except DrlibError:
         raise
     except Exception as error:
-        answered = isinstance(error, PySparkException | Py4JJavaError) and _SHUT_DOWN not in str(error)
+        answered = isinstance(error, PySparkException | Py4JJavaError) and not _ENDS.search(str(error))
         code = exit_code(0.0 if answered else _LAST_S)
         if code is not None:
             raise SparkEnded(what, code) from error

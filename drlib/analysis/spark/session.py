@@ -32,6 +32,7 @@ from drlib.mirror.spark import rules
 from drlib.outgoing.environment import child_environment
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 JAVA_FIRST, JAVA_LAST = 17, 23  # Spark 4.0 needs 17; 24 removed the security manager that Hadoop's classes still call
@@ -39,6 +40,7 @@ JVM_OPTIONS = "-XX:+UseSerialGC -XX:-UsePerfData"
 QUICK_OPTIONS = f"-XX:TieredStopAtLevel=1 {JVM_OPTIONS}"
 SHUFFLE_PARTITIONS = 4
 SHUFFLED_OFFSETS = 1_000_000  # per shuffle partition: sorted within a heap of 1 GiB that two tasks share
+_LAST_S = 5.0  # from the end of a context until that of its JVM, where it ends with it
 _starting = Lock()
 
 
@@ -135,13 +137,25 @@ def stop(session: SparkSession) -> None:
         _forget_ended()
 
 
+def _has_stopped(context: SparkContext) -> bool:
+    from py4j.protocol import Py4JError
+
+    try:
+        return context._jsc is None or bool(context._jsc.sc().isStopped())
+    except (Py4JError, OSError):  # it does not answer any more
+        return True
+
+
 def _forget_ended() -> None:
     """Let go of a session that has stopped by itself, or whose JVM has ended, so that another one can be started."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     context, ended = SparkContext._active_spark_context, exit_code() is not None
-    if context is not None and (ended or context._jsc is None or context._jsc.sc().isStopped()):
+    stopped = context is not None and not ended and _has_stopped(context)
+    if stopped:  # as a JVM without memory does, a moment before its end
+        ended = exit_code(_LAST_S) is not None
+    if context is not None and (ended or stopped):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # PySpark says that the JVM may have crashed
             with suppress(OSError):  # nor does it take a connection

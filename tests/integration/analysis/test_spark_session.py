@@ -164,3 +164,32 @@ def test_spark_that_ends_by_itself_is_said_and_another_one_starts() -> None:
     assert ended.startswith("Spark ended: orders: its JVM ended by signal 9. Open the analysis again")
     assert (again, failed, third) == ("7", "Spark failed: payments", "8")
     assert closed.startswith("the analysis is closed: close() has stopped it. Open it again")
+
+
+STARVES = """
+from functools import partial
+from pyspark.sql import functions as sf
+from drlib.analysis.spark.jobs import SparkEnded, SparkJobs
+from drlib.analysis.spark.session import start_in_background, stop
+
+start = partial(start_in_background, warm_up=lambda spark: spark.range(1).count(), driver_memory="512m")
+
+def starves(spark):
+    return spark.range(4).select(sf.max(sf.repeat(sf.col("id").cast("string"), sf.lit(400_000_000)))).collect()
+
+try:
+    SparkJobs(start("first")).run("orders", starves)
+except SparkEnded as error:
+    print(error)
+second = start("second")
+print(SparkJobs(second).run("again", lambda spark: spark.range(7).count()))
+stop(second.result())
+"""
+
+
+def test_spark_without_memory_says_so_and_another_one_starts() -> None:
+    ran = python(STARVES)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    ended, again = ran.stdout.splitlines()
+    assert ended.startswith("Spark ended: orders: its JVM ended with exit code 52 as it ran out of memory. Open")
+    assert again == "7"
