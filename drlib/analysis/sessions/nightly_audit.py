@@ -221,18 +221,26 @@ def lost_check(topic: str, result: AuditResult, holes: int, doubt: Verdict, lag_
 
 
 def copy_checks(topic: str, result: AuditResult, doubt: Verdict, undecided: int) -> list[Check]:
-    """Is what is on the target what the source has? Where the target has no record, nothing was compared."""
-    checks = []
+    """Is what is on the target what the source has? Where no record is on both sides, nothing was compared."""
+    checks, nothing = [], not _on_both_sides(result, undecided)
     for field, clean, what in _QUESTIONS:
         count = getattr(result, field)
         verdict = Verdict.FAIL if count else doubt if field in ("invented", "duplicated") else Verdict.PASS
         evidence = f"{count:,} of {result.target_records:,} records {what}"
         if not count and not result.target_records:
             verdict, evidence = Verdict.UNKNOWN, "the target holds no record to compare"
+        elif not count and nothing and verdict is Verdict.PASS:
+            verdict, evidence = Verdict.UNKNOWN, "no record is on both sides, so there is nothing to compare"
         elif verdict is Verdict.UNKNOWN:
             evidence += f"; {undecided:,} have a counterpart that can no longer be read"
         checks.append(Check(name=f"{topic}: {clean}", verdict=verdict, evidence=evidence))
     return checks
+
+
+def _on_both_sides(result: AuditResult, undecided: int) -> int:
+    """How many records of the source are on the target, altered ones among them: each record on one side has a cause."""
+    counts = (result.missing, result.invented, result.duplicated, result.compacted, undecided)
+    return ((result.source_records or 0) + (result.target_records or 0) - sum(count or 0 for count in counts)) // 2
 
 
 def checkpoints_check(
