@@ -5,29 +5,35 @@ Spark starts at once, in the background. A refused analysis closes what was open
 Every opener takes the clusters in the same three parameters: `properties`, a mirror's file, or `lab_dir`, a lab's folder, and
 `flow`, as "SOURCE->TARGET"; "" is the only enabled flow of a file, and on a lab that from its first cluster to its second.
 `run_dir` is the folder of evidence, "" for a new one under ../runs. `topics` are names on the source, none for all that the
-flow mirrors. `master` is Spark's. Each raises `UsageError` for an argument that is wrong, `Unreachable`, and
-`MissingDependency` when the lab cannot be started.
+flow mirrors. `master` is Spark's; one of a standalone cluster has to answer. Each raises `UsageError` for an argument that is
+wrong, `Unreachable`, and `MissingDependency` when the lab cannot be started.
 """
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
+
+from pydantic import Field
 
 from drlib.analysis.sessions.analysed_flow import AnalysedFlow, open_flow
-from drlib.analysis.sessions.continuous_audit import ContinuousAudit
+from drlib.analysis.sessions.continuous_audit import ContinuousAudit, close_former
 from drlib.analysis.sessions.duplicates_audit import DuplicatesAudit
 from drlib.analysis.sessions.lag_analysis import LagAnalysis
 from drlib.analysis.sessions.lag_practice import prepare_lag_practice
 from drlib.analysis.sessions.nightly_audit import NightlyAudit
 from drlib.analysis.sessions.session import AnalysisRun, AnalysisSession
+from drlib.arguments import checked
 from drlib.errors import UsageError
+from drlib.mirror.spark.driver import reach
 from drlib.runs import folder
 from drlib.ui.terminal.progress_bar import LiveBar
 
 Session = TypeVar("Session", bound=AnalysisSession)
+NotNegative = Annotated[float, Field(ge=0)]
 
 
+@checked
 def open_duplicates_audit(
     run_dir: str | Path = "",
     *,
@@ -53,6 +59,7 @@ def open_duplicates_audit(
     )
 
 
+@checked
 def open_nightly_audit(
     run_dir: str | Path = "",
     *,
@@ -60,8 +67,8 @@ def open_nightly_audit(
     lab_dir: str = "",
     flow: str = "",
     topics: Sequence[str] = (),
-    lag_seconds: float = 300.0,
-    reread_allowed: int = 0,
+    lag_seconds: NotNegative = 300.0,
+    reread_allowed: Annotated[int, Field(ge=0)] = 0,
     master: str = "local[2]",
     name: str = "nightly-audit",
 ) -> NightlyAudit:
@@ -77,6 +84,7 @@ def open_nightly_audit(
     )  # fmt: skip
 
 
+@checked
 def open_continuous_audit(
     run_dir: str | Path = "",
     *,
@@ -86,7 +94,7 @@ def open_continuous_audit(
     flow: str = "",
     topics: Sequence[str] = (),
     bucket_seconds: float = 60.0,
-    lag_seconds: float = 300.0,
+    lag_seconds: NotNegative = 300.0,
     master: str = "local[2]",
     name: str = "continuous-audit",
 ) -> ContinuousAudit:
@@ -94,21 +102,25 @@ def open_continuous_audit(
 
     With `properties` the folder has to be given: a run without it knows nothing of records that have expired since. On a lab it
     is in the run's folder by default. A bucket may stay unequal for `lag_seconds` after it last changed, where the mirror has
-    not passed it yet. Raises `LeaseHeld` while another process works on `state`.
+    not passed it yet. An audit that this process has open on `state` is closed first, as when a cell is run twice. Raises
+    `LeaseHeld` while another process works on it.
     """
     if properties and not state:
         raise UsageError(
             "state is not set", "the audit keeps its sums in this folder for the next run", "Set it: -p state=FOLDER."
         )
+    if str(state) or str(run_dir):
+        close_former(Path(state).expanduser() if str(state) else Path(run_dir).expanduser() / "following")
     analysed = open_flow(properties, lab_dir, flow)
 
     def build(run: AnalysisRun) -> ContinuousAudit:
-        state_dir = Path(state).expanduser().absolute() if state else run.run_dir / "following"
+        state_dir = folder.opened(state, name) if str(state) else run.run_dir / "following"
         return ContinuousAudit(run, state_dir, bucket_seconds=bucket_seconds, lag_seconds=lag_seconds)
 
     return _open(build, analysed, run_dir, name, topics, master)
 
 
+@checked
 def open_lag_analysis(
     run_dir: str | Path = "",
     *,
@@ -148,8 +160,8 @@ def _open(
     """Build the session in its folder; close `analysed` if that fails."""
     with ExitStack() as undo:
         undo.callback(analysed.close)
-        path = Path(run_dir).absolute() if run_dir else folder.create(Path("..") / "runs", name).path
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        reach(master)
+        path = folder.opened(run_dir, name)
         session = build(AnalysisRun(name, path, analysed, topics, master, LiveBar()))
         undo.pop_all()
         return session

@@ -17,6 +17,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
+from drlib.arguments import checked
 from drlib.client.pointer import POINTER_NAME
 from drlib.config.settings import load_mirror_settings
 from drlib.drill.plan.lease_record import session_ms
@@ -51,6 +52,7 @@ GATE_MS: Final = 60_000  # how long the command line's look at the gate is belie
 _RESUME_WAIT_S: Final = 10.0  # a holder that was killed leaves its group so soon after its session
 
 
+@checked
 def open_drill(
     runbook: str | Path,
     run_dir: str | Path = "",  # empty: a new folder under ../runs
@@ -68,8 +70,7 @@ def open_drill(
     Raises `UsageError` for what is wrong with any of it, `StalePlan` when clusters move while the plan is made.
     """
     book = model.load(find(runbook))
-    place = Path(run_dir).absolute() if run_dir else folder.create(Path("..") / "runs", book.name).path
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    place = folder.opened(run_dir, book.name)
     asked = request.find(place)
     if asked is not None and asked.properties is not None:  # what the command line was given is where the run is
         lab_dir, properties = "", asked.properties

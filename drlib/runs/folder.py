@@ -70,6 +70,25 @@ def create(runs_dir: Path, runbook: str) -> RunFolder:
     return RunFolder(path, run_id, first)
 
 
+def opened(run_dir: str | Path, runbook: str) -> Path:
+    """The folder of a run that is opened in a notebook: `run_dir`, made where it is not there; empty: a new one under ../runs.
+
+    Raises `UsageError` where it cannot be.
+    """
+    if not str(run_dir):
+        return create(Path("..") / "runs", runbook).path
+    path = Path(run_dir).expanduser().absolute()
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, "it may not be written to")
+    except (FileExistsError, NotADirectoryError):
+        raise UsageError(f"{path} is not a folder", "it is to hold the files of a run", "Name a folder.") from None
+    except OSError as error:
+        raise unwritable(path, error) from error
+    return path
+
+
 def discard(run: RunFolder) -> None:
     """Delete the folder of a run that was not begun, and the folder of runs if it was made for it."""
     shutil.rmtree(run.path, ignore_errors=True)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from drlib.arguments import checked
 from drlib.closing import Closing
 from drlib.errors import UsageError
 from drlib.kafka.admin.cluster import Cluster
@@ -39,6 +40,7 @@ NEXT: Final = (
 class Tour(Closing):
     """A lab that runs in `lab_dir`, or one started there, and a `topic` on it. A context manager; `close` may be repeated."""
 
+    @checked
     def __init__(self, lab_dir: str | Path = "../.lab", topic: str = "hello") -> None:
         self._lab, self._own = Lab.attach_or_up(Path(lab_dir))
         self._topic = topic
@@ -84,6 +86,7 @@ class Tour(Closing):
         ]
         return Table(f"In {self._lab.root.name}/", rows, "Shell: drlib lab status, drlib lab down, drlib --help")
 
+    @checked
     def mirror(self, records: int = 1000) -> Table:
         """Write `records` to the topic on LEFT, mirror it, and compare both sides record by record.
 

@@ -9,6 +9,7 @@ A read that fails because records were deleted ends in `unknown`, never in a par
 Not for: reading topics and skipping what sums prove equal (`staged`); positions of groups; proving the engine's offset map.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,13 +28,18 @@ from drlib.analysis.spark.topics import TopicRange, field_hashes, with_identity
 from drlib.mirror.mm2.records import Checkpoint
 
 EXAMPLES = 20
+_LOST_TASK: Final = re.compile(
+    r".* Lost task \S+ in stage \S+ \(TID \d+\) \(.*?\): "
+)  # what Spark says before the cause
 NO_CLEANER: Final = Cleaners()
+_BEYOND: Final = 2**62  # any offset
 # Messages of Spark's Kafka source for records that do not exist (any more) and for brokers that do not answer.
 UNREADABLE = (
     "data may have been lost",
     "KAFKA_DATA_LOSS",
     "OffsetOutOfRangeException",
     "UnknownTopicOrPartitionException",
+    "TopicAuthorizationException",
     "org.apache.kafka.common.errors.TimeoutException",
     "java.util.concurrent.TimeoutException: Cannot fetch record",
     "Failed to construct kafka consumer",
@@ -101,7 +107,7 @@ def read_failure(text: str) -> str | None:
     """The line of an error's text that says that records could not be read; None for any other error."""
     for line in text.splitlines():
         if any(sign in line for sign in UNREADABLE):
-            return f"the records could not be read: {line.strip()[:300]}"
+            return f"the records could not be read: {_LOST_TASK.sub('', line.strip())[:300]}"
     return None
 
 
@@ -202,7 +208,9 @@ class _Audit:
             *kept, sf.explode(unpaired_offsets("sources")).alias("source")
         )
         if self.cleaners.none and all(tally.target == tally.paired for tally in self.tallies.values()):
-            self._missing(lost)
+            older = self._before_the_first("source", self.target_start, first="first_source")
+            self._unseen(lost.where(older))
+            self._missing(lost.where(~older))
             return
         extra = self.contents.where(sf.size("targets") > sf.col("paired")).select(
             *kept,
@@ -211,6 +219,13 @@ class _Audit:
             sf.explode(unpaired_offsets("targets")).alias("target"),
         )
         lost, extra = self._without_compacted(lost, extra)
+        # Before anything is said of them by their id, which applications may use for other things than one record.
+        older = self._before_the_first("target", self.source_start, first="first_target") & ~sf.col("again")
+        self._unseen(extra.where(older))
+        extra = extra.where(~older)
+        older = self._before_the_first("source", self.target_start, first="first_source")
+        self._unseen(lost.where(older))
+        lost = lost.where(~older)
         altered = _altered(lost, extra.where("not again").drop("earliest")).persist()
         known = self.contents.where((sf.size("sources") > 0) & sf.col("id").isNotNull()).select("partition", "id")
         extra = extra.join(altered.select("partition", "target"), ["partition", "target"], "left_anti")
@@ -222,12 +237,7 @@ class _Audit:
             changed = sf.concat(sf.lit("changed: "), sf.concat_ws(", ", "changed"))
             self._report(altered, Fault.ALTERED, changed)
             self._report(extra.where("again or known"), Fault.DUPLICATED, sf.lit("on the target already"))
-            invented = extra.where("not again and known is null")
-            unknown = is_before(
-                "target", {p: t.first_target for p, t in self.tallies.items() if self.source_start.get(p)}
-            )
-            self._unseen(invented.where(unknown))
-            self._invented(invented.where(~unknown))
+            self._invented(extra.where("not again and known is null"))
             self._missing(lost.join(altered.select("partition", "source"), ["partition", "source"], "left_anti"))
         finally:
             altered.unpersist()
@@ -270,10 +280,15 @@ class _Audit:
         reason = sf.when(sf.col("aborted"), sf.lit("aborted on the source")).otherwise(sf.lit("not on the source"))
         self._report(marked, Fault.INVENTED, reason)
 
-    def _missing(self, lost: DataFrame) -> None:
-        unknown = is_before("source", {p: t.first_source for p, t in self.tallies.items() if self.target_start.get(p)})
-        self._unseen(lost.where(unknown))
-        missing = lost.where(~unknown)
+    def _before_the_first(self, offset: str, other_start: Mapping[int, int], *, first: str) -> Column:
+        """Is the record before the first one on both sides, where the other side's log began with older records?
+
+        Where no record is on both sides, all are.
+        """
+        limits = {p: getattr(t, first) for p, t in self.tallies.items() if other_start.get(p)}
+        return is_before(offset, {p: _BEYOND if limit is None else limit for p, limit in limits.items()})
+
+    def _missing(self, missing: DataFrame) -> None:
         hole = is_before("source", {p: t.last_source for p, t in self.tallies.items()})
         self._report(missing, Fault.MISSING, sf.when(hole, sf.lit("a hole")).otherwise(sf.lit("in the tail")))
         for row in missing.where(hole).groupBy("partition").count().collect():

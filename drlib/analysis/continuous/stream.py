@@ -30,6 +30,7 @@ from drlib import clock
 from drlib.analysis.audit.compare import read_failure
 from drlib.analysis.continuous.bucket_sums import SumsFolder, bucket_sums
 from drlib.analysis.spark import kafka_source
+from drlib.analysis.spark.session import exit_code
 from drlib.analysis.spark.topics import FETCH_MAX_WAIT_MS, TIMEOUT_S
 from drlib.errors import DrlibError
 from drlib.files import read_json, write_whole
@@ -169,7 +170,7 @@ class BucketStream:
     def stop(self) -> None:
         """Stop the query; an uncommitted batch is run again by the next `start`. May be repeated."""
         self._stopped.set()
-        if self._query is not None and self._query.isActive:
+        if exit_code() is None and self._query is not None and self._query.isActive:
             self._query.stop()
 
     def position(self) -> Position:

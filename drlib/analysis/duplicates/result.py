@@ -101,6 +101,11 @@ class DuplicateReport:
     compared: bool = True
 
     @property
+    def searched(self) -> bool:
+        """Would duplicates in both logs have been found?"""
+        return self.compared and self.counts is not None
+
+    @property
     def total(self) -> int | None:
         return None if self.counts is None else sum(self.counts.values())
 

@@ -4,8 +4,9 @@ A reader's lag at a moment is what was in the log by then at or after its positi
 and in seconds since the oldest of them was written.
 Rules:
 - Records are counted, offsets never subtracted: control records and gaps of compaction take offsets and are no lag.
-- *In the log by then* is decided by the records' timestamps, the producer's unless the topic has LogAppendTime. In a topic
-  with timestamps of another time (a replay) the lag in records is right now and wrong in the past.
+- *In the log by then* is decided by the records' timestamps, the producer's unless the topic has LogAppendTime; what is in the
+  log now is there by now, also with a timestamp that is still to come. In a topic with timestamps of another time (a replay)
+  the lag in records is right now and wrong in the past.
 - A position holds until the next known one, so the lag of a stopped reader grows. Before the first known position there is no
   row.
 - Every window is partitioned by topic and partition (and reader); only `lag_points` collects.
@@ -27,13 +28,17 @@ PERCENTILES: Final = (0.5, 0.95, 0.99)
 _ACCURACY: Final = 1000
 
 
-def record_sizes(records: DataFrame, topic: str) -> DataFrame:
-    """A frame of `topics.read_topic` as this module takes it: where, when and how large, without contents."""
+def record_sizes(records: DataFrame, topic: str | None = None, until_ms: int | None = None) -> DataFrame:
+    """A frame of records of `topic`, or with a column topic, as this module takes it: where, when and how large.
+
+    `until_ms`: now. No record is of a later time, whatever its timestamp says.
+    """
+    when = sf.col("timestamp") if until_ms is None else sf.least("timestamp", sf.timestamp_millis(sf.lit(until_ms)))
     return records.select(
-        sf.lit(topic).alias("topic"),
+        sf.col("topic") if topic is None else sf.lit(topic).alias("topic"),
         "partition",
         "offset",
-        "timestamp",
+        when.alias("timestamp"),
         (sf.coalesce(sf.length("key"), sf.lit(0)) + sf.coalesce(sf.length("value"), sf.lit(0)))
         .cast("long")
         .alias("bytes"),

@@ -13,10 +13,14 @@ from collections.abc import Mapping
 from typing import Final
 from uuid import UUID
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from drlib.analysis.spark.topics import ClusterRef, read_topic
+from drlib.analysis.audit.compare import read_failure
+from drlib.analysis.spark.topics import ClusterRef, cluster_settings, read_topic
+from drlib.errors import DrlibError
 from drlib.mirror.journal.claims_and_runs import Covered
 from drlib.mirror.journal.fields import SourcePartition
 
@@ -28,6 +32,14 @@ _COVERED: Final = Covered(SourcePartition(UUID(int=0), 0), 0).key()[:2]  # forma
 _COMMITS: Final = (0, 1)  # versions of an offset commit's key
 _VALUES: Final = (0, 1, 2, 3)  # of its value: the offset follows two bytes, the time follows the metadata
 _LATEST_VALUE: Final = 4  # flexible; only the offset is needed, and the record has a timestamp
+
+
+class CommitsUnread(DrlibError):
+    """The log of what groups committed could not be read."""
+
+    def __init__(self, alias: str, why: str) -> None:
+        remedy = f"Grant Read on {CONSUMER_OFFSETS} on {alias}, see that each of its partitions has a leader, and run it again."
+        super().__init__(f"what groups committed on {alias} is unknown", why, remedy)
 
 
 def mirror_positions(journal: DataFrame, reader: str, topics: Mapping[UUID, str]) -> DataFrame:
@@ -51,13 +63,19 @@ def read_commits(spark: SparkSession, where: ClusterRef, *more: Column) -> DataF
     """What groups committed on a cluster, as far as its log still has it; persisted, for the caller to unpersist.
 
     `more` are columns of the records themselves, such as their offset. Raises `UsageError` where no group ever committed,
-    `Unreachable`.
+    `CommitsUnread`, `Unreachable`.
     """
     raw = read_topic(spark, where, CONSUMER_OFFSETS)
     before = spark.conf.get(_DEPRECATED_OFFSET_FETCHING, "false")
     spark.conf.set(_DEPRECATED_OFFSET_FETCHING, "true")
     try:
-        return committed_positions(raw, *more).persist()  # planned here, while the setting is in effect
+        commits = committed_positions(raw, *more).persist()
+        commits.count()  # planned and read here, while the setting is in effect, so that what cannot be read is known here
+        return commits
+    except (PySparkException, Py4JJavaError) as error:
+        if (why := read_failure(str(error))) is None:
+            raise
+        raise CommitsUnread(cluster_settings(where).alias, why) from error
     finally:
         spark.conf.set(_DEPRECATED_OFFSET_FETCHING, before)
 
@@ -92,10 +110,14 @@ def integer(data: Column, at: int | Column, size: int) -> Column:
 
 
 def current_positions(
-    spark: SparkSession, reader: str, positions: Mapping[tuple[str, int], int], at_ms: int
+    spark: SparkSession, readers: Mapping[str, Mapping[tuple[str, int], int]], at_ms: int
 ) -> DataFrame:
-    """Positions that a cluster returned at `at_ms`, as rows of the same columns."""
-    rows = [(reader, topic, partition, at_ms, position) for (topic, partition), position in positions.items()]
+    """Positions of `readers` that a cluster returned at `at_ms`, as rows of the same columns: one frame for any number."""
+    rows = [
+        (reader, topic, partition, at_ms, position)
+        for reader, positions in readers.items()
+        for (topic, partition), position in positions.items()
+    ]
     frame = spark.createDataFrame(rows, "reader string, topic string, partition int, at long, position long")
     return frame.withColumn("at", sf.timestamp_millis("at"))
 

@@ -30,11 +30,12 @@ from drlib.analysis.lag.mm2_offset_syncs import OffsetSyncs, read_offset_syncs
 from drlib.analysis.lag.result import CHECKPOINTED, HourOfLatency, LagReport, LagRequest, Series
 from drlib.analysis.lag.trend import Limits, judge_lag, partition_shares
 from drlib.analysis.spark.shares import refuse_unknown_copies, shared_of, with_shares
-from drlib.analysis.spark.topics import TopicRange, pin_range, read_range, read_topic
+from drlib.analysis.spark.topics import TopicRange, pin_ranges, read_ranges, read_topic
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, UsageError
 from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.descriptions import Isolation, TopicDescription
 from drlib.kafka.admin.group_offsets import committed
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.offsets.map.flow_maps import OWN_GROUPS, read_flow_maps
@@ -89,13 +90,17 @@ def _analysed(spark: SparkSession, settings: MirrorSettings, chosen: FlowSetting
     until_ms = clock.now_ms()
     from_ms = until_ms - int(asked.window_s * 1000)
     moments = lag.moments(spark, from_ms, until_ms, asked.moments)
-    topics = _topics(source, chosen, asked.topics)
-    copies = tuple(chosen.policy.remote_topic(flow.source, topic) for topic in topics)
+    notes: list[str] = []
+    topics = _topics(source, chosen, asked.topics, notes)
+    copies = {chosen.policy.remote_topic(flow.source, topic) for topic in topics}
     with Cluster(target) as cluster:
-        existing = tuple(sorted(cluster.topics(copies)))
-    notes = [
-        f"{flow.target} has no {copy}: no record of it was mirrored" for copy in sorted(set(copies) - set(existing))
-    ]
+        found = cluster.topics(copies)
+    existing = _with_leaders(target, found, notes)
+    if not topics:
+        return LagReport(flow, from_ms, until_ms, (), (), (), tuple(notes))
+    # Before any position is read: a reader may be further by then, and never seems to be behind what came later.
+    ends = {source.alias: _log_ends(source, topics), target.alias: _log_ends(target, existing)}
+    notes += [f"{flow.target} has no {copy}: no record of it was mirrored" for copy in sorted(copies - {*found})]
     shared = shared_of(settings, flow, topics)
     refuse_unknown_copies(settings, flow, shared)
     mirror, syncs = _mirror_positions(spark, settings, chosen, topics, until_ms, notes)
@@ -106,7 +111,7 @@ def _analysed(spark: SparkSession, settings: MirrorSettings, chosen: FlowSetting
         own = partial(_own_records, settings, flow, shared) if shared else None
         with_mirror = [mirror] if shared else [mirror, *readers]
         sides.append(
-            _side(spark, source, topics, reduce(DataFrame.unionByName, with_mirror), moments, asked, from_ms, own)
+            _side(spark, source, ends, reduce(DataFrame.unionByName, with_mirror), moments, asked, until_ms, own)
         )
         series = with_lower_bounds(sides[0].records, _series(sides[0], str(flow)), syncs, moments)
         target_readers = _group_positions(spark, target, existing, until_ms, notes, persisted) if existing else []
@@ -115,11 +120,11 @@ def _analysed(spark: SparkSession, settings: MirrorSettings, chosen: FlowSetting
             target_readers.append(_by_checkpoint(spark, target, chosen, existing, groups))
         if target_readers:
             positions_frame = reduce(DataFrame.unionByName, target_readers)
-            sides.append(_side(spark, target, existing, positions_frame, moments, asked, from_ms))
+            sides.append(_side(spark, target, ends, positions_frame, moments, asked, until_ms))
             series += judge_checkpointed(_series(sides[1], str(flow)), series, syncs, chosen)
         notes += missing_checkpoints(series, syncs, chosen)
         if shared and readers:  # groups read the records of both clusters
-            sides.append(_side(spark, source, topics, reduce(DataFrame.unionByName, readers), moments, asked, from_ms))
+            sides.append(_side(spark, source, ends, reduce(DataFrame.unionByName, readers), moments, asked, until_ms))
             series += _series(sides[-1], str(flow))
         recent = sides[0].records.where(sf.unix_millis("timestamp") >= from_ms)
         return LagReport(
@@ -139,23 +144,35 @@ def _analysed(spark: SparkSession, settings: MirrorSettings, chosen: FlowSetting
             frame.unpersist()
 
 
-def _topics(source: ClusterSettings, chosen: FlowSettings, wanted: Collection[str] | None) -> tuple[str, ...]:
+def _with_leaders(where: ClusterSettings, topics: Mapping[str, TopicDescription], notes: list[str]) -> tuple[str, ...]:
+    """Those whose partitions all have a leader; the others are noted."""
+    notes += [
+        f"{name} on {where.alias} was not read: partitions {', '.join(map(str, sorted(topic.offline)))} have no leader"
+        for name, topic in sorted(topics.items())
+        if topic.offline
+    ]
+    return tuple(name for name, topic in sorted(topics.items()) if not topic.offline)
+
+
+def _topics(
+    source: ClusterSettings, chosen: FlowSettings, wanted: Collection[str] | None, notes: list[str]
+) -> tuple[str, ...]:
     with Cluster(source) as cluster:
-        names = tuple(sorted(cluster.topics(wanted)))
+        names = cluster.topics(wanted)
     if wanted is not None and (missing := sorted(set(wanted) - set(names))):
         raise UsageError(
             f"{source.alias} has no topic {', '.join(missing)}",
             "it was deleted, or the name is wrong",
             "Correct its name.",
         )
-    chosen_topics = names if wanted is not None else tuple(name for name in names if chosen.mirrors_topic(name))
+    chosen_topics = {name: topic for name, topic in names.items() if wanted is not None or chosen.mirrors_topic(name)}
     if not chosen_topics:
         raise UsageError(
             f"{chosen.flow} mirrors no topic",
             "its filters choose no topic of the source",
             "Name topics, or correct `topics` in the properties file.",
         )
-    return chosen_topics
+    return _with_leaders(source, chosen_topics, notes)
 
 
 def _mirror_positions(
@@ -188,7 +205,7 @@ def _mirror_positions(
         f"the position of {flow} in {at} is unknown: {syncs.why(at)}" for at in unknown if at not in syncs.positions
     ]
     newest |= {(at.topic, at.partition): position.position for at, position in syncs.positions.items()}
-    frames = [positions.current_positions(spark, str(flow), newest, until_ms)]
+    frames = [positions.current_positions(spark, {str(flow): newest}, until_ms)]
     if syncs.pairs is not None:
         frames.append(mm2_positions.proven_positions(syncs.pairs, str(flow)))
     journal = chosen.policy.journal_topic(flow.source)
@@ -209,7 +226,7 @@ def _group_positions(
     notes: list[str],
     persisted: list[DataFrame],
 ) -> list[DataFrame]:
-    """What groups have committed in `topics`, over time and now; one frame each, none without groups."""
+    """What groups have committed in `topics`, now and over time; none without groups."""
     try:
         with Cluster(settings) as cluster:
             groups = [listing.group for listing in cluster.groups() if not listing.group.startswith(OWN_GROUPS)]
@@ -225,11 +242,14 @@ def _group_positions(
         return []
     if not newest:
         return []
-    frames = [positions.current_positions(spark, group, offsets, until_ms) for group, offsets in sorted(newest.items())]
+    current = positions.current_positions(spark, newest, until_ms)
+    frames = [current]
     try:
         commits = positions.read_commits(spark, settings)
         persisted.append(commits)
-        frames.append(commits.where(sf.col("topic").isin(*topics) & sf.col("reader").isin(*newest)))
+        # A position that a group no longer has was deleted, with an earlier topic of this name or with the group.
+        kept = sf.broadcast(current.select("reader", *lag.PARTITION))
+        frames.append(commits.join(kept, ["reader", *lag.PARTITION], "left_semi"))
     except DrlibError as error:
         notes.append(f"earlier commits of groups on {settings.alias}: {error}")
     return frames
@@ -238,22 +258,27 @@ def _group_positions(
 def _side(
     spark: SparkSession,
     settings: ClusterSettings,
-    topics: Sequence[str],
+    ends: Mapping[str, Mapping[TopicPartition, int]],
     positions_frame: DataFrame,
     moments: DataFrame,
     asked: LagRequest,
-    from_ms: int,
-    own: Callable[[TopicRange], TopicRange] | None = None,
+    until_ms: int,
+    own: Callable[[Sequence[TopicRange]], list[TopicRange]] | None = None,
 ) -> _Side:
-    """Read each partition from the earliest position, or from `from_ms`, whichever is earlier. `own` leaves out copies."""
+    """Read each partition from the earliest position, or from the beginning of the window, whichever is earlier.
+
+    `ends`: by alias, what there is, by all partitions of its topics. `own` leaves out copies.
+    """
+    last_offsets = ends[settings.alias]
+    topics = sorted({at.topic for at in last_offsets})
+    from_ms = max(0, until_ms - int(asked.window_s * 1000))
     held = lag.positions_at(positions_frame, moments).persist()
     first = {
         (row["topic"], row["partition"]): row["first"]
         for row in held.groupBy("topic", "partition").agg(sf.min("position").alias("first")).collect()
     }
     with Cluster(settings) as cluster:
-        partitions = [TopicPartition(t.name, n) for t in cluster.topics(topics).values() for n in range(t.partitions)]
-        since = cluster.offsets_at(partitions, max(0, from_ms))
+        since = cluster.offsets_at(last_offsets, from_ms)
         limits = {
             name: Limits(
                 retention_s=None if (kept := retention_of(config)).ms < 0 else kept.ms / 1000,
@@ -263,9 +288,12 @@ def _side(
             )
             for name, config in cluster.topic_config(topics, inherited=True).items()
         }
-    frames, starts = [], dict[TopicPartition, int]()
-    for topic in topics:
-        pinned = pin_range(settings, topic)
+    ranges, starts = [], dict[TopicPartition, int]()
+    by_topic: dict[str, dict[int, int]] = defaultdict(dict)
+    for at, end in last_offsets.items():
+        by_topic[at.topic][at.partition] = end
+    for topic, whole in pin_ranges(settings, topics).items():
+        pinned = whole.up_to(by_topic[topic])
         begin = {}
         for number, end in pinned.end.items():
             at = TopicPartition(topic, number)
@@ -273,15 +301,26 @@ def _side(
             written = since.get(at, -1)
             earliest = min(first.get((topic, number), end), end if written < 0 else written)
             begin[number] = min(max(earliest, pinned.start[number]), end)
-        asked_range = replace(pinned, start=begin)
-        read = read_range(spark, settings, own(asked_range) if own is not None else asked_range)
-        frames.append(lag.record_sizes(read, topic))
-    return _Side(settings, tuple(topics), reduce(DataFrame.unionByName, frames).persist(), held, starts, limits)
+        ranges.append(replace(pinned, start=begin))
+    records = lag.record_sizes(read_ranges(spark, settings, own(ranges) if own else ranges), until_ms=until_ms)
+    return _Side(settings, tuple(topics), records.persist(), held, starts, limits)
 
 
-def _own_records(settings: MirrorSettings, flow: Flow, shared: Collection[str], pinned: TopicRange) -> TopicRange:
-    """Of a topic that both directions copy, those of its records that were first written on the source."""
-    return with_shares(settings, flow, [pinned], copies=False)[0] if pinned.topic in shared else pinned
+def _log_ends(settings: ClusterSettings, topics: Collection[str]) -> dict[TopicPartition, int]:
+    """The end of what is committed, of each partition."""
+    with Cluster(settings) as cluster:
+        partitions = [TopicPartition(t.name, n) for t in cluster.topics(topics).values() for n in range(t.partitions)]
+        return cluster.log_ends(partitions, Isolation.READ_COMMITTED)
+
+
+def _own_records(
+    settings: MirrorSettings, flow: Flow, shared: Collection[str], pinned: Sequence[TopicRange]
+) -> list[TopicRange]:
+    """Of topics that both directions copy, those of their records that were first written on the source."""
+    own = {
+        each.topic: each for each in with_shares(settings, flow, [p for p in pinned if p.topic in shared], copies=False)
+    }
+    return [own.get(each.topic, each) for each in pinned]
 
 
 def _by_checkpoint(
@@ -291,7 +330,7 @@ def _by_checkpoint(
     topic = chosen.policy.checkpoints_topic(chosen.flow.source)
     with Cluster(target) as cluster:
         if not cluster.topics([topic]):
-            return positions.current_positions(spark, "", {}, 0)
+            return positions.current_positions(spark, {}, 0)
     checkpoints = mm2_positions.checkpoint_positions(read_topic(spark, target, topic), topics)
     chosen_groups = checkpoints.where(sf.col("reader").isin(*groups))
     return chosen_groups.withColumn("reader", sf.concat("reader", sf.lit(CHECKPOINTED)))
@@ -301,6 +340,8 @@ def _series(side: _Side, flow: str) -> tuple[Series, ...]:
     points = lag.lag_points(lag.lag_at(side.records, side.held))
     series = []
     for (reader, at), pairs in sorted(points.items()):
+        if at not in side.starts:
+            continue  # of an earlier topic of this name, which had more partitions
         mirror = reader == flow
         limits = side.limits[at.topic] if mirror else replace(side.limits[at.topic], objective_s=None)
         history = tuple(point for point, _ in pairs)

@@ -27,11 +27,20 @@ LAB_ALIASES: Final = ("LEFT", "RIGHT")  # of a lab that is started for an analys
 
 @dataclass(frozen=True, slots=True)
 class TopicPair:
-    """A topic of the source and its name on the target. `absent` names the clusters that do not have it."""
+    """A topic of the source and its name on the target. `absent` names the clusters that do not have it, `offline` those on
+    which a partition of it has no leader."""
 
     topic: str
     remote: str
     absent: tuple[str, ...] = ()
+    offline: tuple[str, ...] = ()
+
+    @property
+    def unread(self) -> str:
+        """Why it cannot be read; "" where it can."""
+        why = [f"{' and '.join(self.absent)} does not have it"] * bool(self.absent)
+        why += [f"a partition of it has no leader on {' and '.join(self.offline)}"] * bool(self.offline)
+        return ", and ".join(why)
 
 
 @dataclass(frozen=True)
@@ -69,9 +78,9 @@ class AnalysedFlow:
         """
         chosen = self.flow_settings
         with Cluster(self.source) as cluster:
-            source_topics = set(cluster.topics())
+            source_topics = cluster.topics()
         with Cluster(self.target) as cluster:
-            target_topics = set(cluster.topics())
+            target_topics = cluster.topics()
         names = asked or sorted(
             name for name in source_topics if chosen.mirrors_topic(name) and not chosen.policy.is_heartbeats(name)
         )
@@ -86,7 +95,9 @@ class AnalysedFlow:
                     " and ".join(f"{alias} has no topic {topic}" for alias, topic in absent),
                     f"Check the name and the flow {self.flow}; the mirror may not have created it yet.",
                 )
-            pairs.append(TopicPair(name, remote, tuple(alias for alias, _ in absent)))
+            sides = ((self.flow.source, source_topics.get(name)), (self.flow.target, target_topics.get(remote)))
+            offline = tuple(alias for alias, found in sides if found is not None and found.offline)
+            pairs.append(TopicPair(name, remote, tuple(alias for alias, _ in absent), offline))
         if not pairs:
             raise UsageError(
                 f"flow {self.flow} mirrors no topic",

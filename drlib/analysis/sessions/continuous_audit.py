@@ -12,6 +12,7 @@ import contextlib
 from functools import partial
 from pathlib import Path
 from typing import Final
+from weakref import WeakValueDictionary
 
 from pydantic import TypeAdapter
 
@@ -29,6 +30,7 @@ from drlib.analysis.continuous.rules import BucketFinding, BucketState, BucketSu
 from drlib.analysis.continuous.stream import BucketStream
 from drlib.analysis.sessions.bucket_checks import read_check, topic_checks
 from drlib.analysis.sessions.session import AnalysisRun, AnalysisSession, Row
+from drlib.analysis.spark.jobs import closed, explained
 from drlib.analysis.spark.shares import keep_share, pin_journals, shared_note, shared_of
 from drlib.errors import Unreachable, UsageError
 from drlib.files import read_json, write_whole
@@ -44,7 +46,14 @@ REPORT_FILE: Final = "buckets.json"
 _PLAN: Final = TypeAdapter(AuditPlan)
 _REPORT: Final = TypeAdapter(BucketReport)
 _POLL_S: Final = 0.1
+_OPEN: Final = WeakValueDictionary[Path, "ContinuousAudit"]()
 _FAULTS: Final = (BucketState.DIFFERS, BucketState.OVERDUE)
+
+
+def close_former(state: Path) -> None:
+    """Close the audit that this process has open on `state`, as when the cell that opens it is run twice."""
+    if (former := _OPEN.pop(state.resolve(), None)) is not None:
+        former.close()
 
 
 class ContinuousAudit(AnalysisSession):
@@ -73,6 +82,7 @@ class ContinuousAudit(AnalysisSession):
         self._unreachable: dict[str, str] = {}
         self.report: BucketReport | None = None
         super().__init__(run)
+        _OPEN[state.resolve()] = self
 
     def followed(self) -> Table:
         """What is followed, and from where. Raises `StalePlan` for a re-created topic, `Unreachable`."""
@@ -103,19 +113,21 @@ class ContinuousAudit(AnalysisSession):
 
     def catch_up(self) -> Table:
         """Read both sides to their current end offsets, from where the last run stopped, and compare."""
-        self._start(None)
-        try:
-            while any(stream.running for stream in self._streams):
-                for stream in self._streams:
-                    stream.wait(_POLL_S)
-        except BaseException:
-            self.stop()
-            raise
+        with explained("both sides are read"):
+            self._start(None)
+            try:
+                while any(stream.running for stream in self._streams):
+                    for stream in self._streams:
+                        stream.wait(_POLL_S)
+            except BaseException:
+                self.stop()
+                raise
         return self.compare()
 
     def start(self, every_s: float = 10.0) -> Table:
         """Follow both sides until `stop`, with a micro-batch every `every_s` seconds."""
-        self._start(every_s)
+        with explained("both sides are read"):
+            self._start(every_s)
         return self.followed()
 
     def stop(self) -> None:
@@ -174,7 +186,7 @@ class ContinuousAudit(AnalysisSession):
             }
             for finding in findings
         ]
-        return Table("Buckets that are not equal" if rows else "Every bucket is equal", rows)
+        return Table("Buckets that are not equal" if rows else self._said_of_equal(), rows)
 
     def evidence(self, limit: int = 3) -> Table:
         """The records of the first few faults, compared one by one, as far as they still exist."""
@@ -192,7 +204,10 @@ class ContinuousAudit(AnalysisSession):
                         finding, example.fault.value, example.source_offset, example.target_offset, example.detail
                     )
                 )
-        return Table("Records that differ" if rows else "No record differs", rows)
+        nothing = (
+            "No record differs" if any(each.buckets for each in self._compared().partitions) else "Nothing was read"
+        )
+        return Table("Records that differ" if rows else nothing, rows)
 
     def conclude(self) -> Table:
         """The verdict, with `scorecard.json`."""
@@ -215,6 +230,15 @@ class ContinuousAudit(AnalysisSession):
             self.stop()
             super().close()
 
+    def _said_of_equal(self) -> str:
+        """What is so where no bucket differs: of what was not read, nothing is known."""
+        report = self._compared()
+        if not any(each.buckets for each in report.partitions):
+            return "Nothing was read"
+        ended = None not in (report.reading.source_ms, report.reading.target_ms)
+        whole = ended and not report.failures and not self._unreachable
+        return "Every bucket is equal" if whole else "Every bucket that was read is equal"
+
     def _compared(self) -> BucketReport:
         if self.report is None:
             self.compare()
@@ -236,7 +260,7 @@ class ContinuousAudit(AnalysisSession):
                 except Unreachable as error:
                     self._unreachable[where.alias] = str(error)  # what was read before is still compared
         else:
-            pairs = [(pair.topic, pair.remote) for pair in self.analysed.pairs(self._asked) if not pair.absent]
+            pairs = [(pair.topic, pair.remote) for pair in self.analysed.pairs(self._asked) if not pair.unread]
             maps = read_flow_maps(settings, flow, shared=True)
             of_both = shared_of(settings, flow, [topic for topic, _ in pairs])
             journals = pin_journals(settings, flow, of_both)
@@ -262,6 +286,8 @@ class ContinuousAudit(AnalysisSession):
         return plan, self._streams
 
     def _start(self, every_s: float | None) -> None:
+        if self._closed:
+            raise closed()
         _, streams = self._planned()
         if any(stream.running for stream in streams):
             raise UsageError(

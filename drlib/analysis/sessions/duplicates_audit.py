@@ -16,10 +16,11 @@ from pyspark.sql import SparkSession
 
 from drlib.analysis.audit.compare import read_failure
 from drlib.analysis.duplicates.find import MAX_RANGES, find_duplicates
-from drlib.analysis.duplicates.result import NONE_PLANTED, Cause, DuplicateReport, Reread, is_expected
+from drlib.analysis.duplicates.result import NONE_PLANTED, Cause, DuplicateReport, Reread, is_expected, unreadable
 from drlib.analysis.duplicates.rewinds import GroupCommits, find_rereads
+from drlib.analysis.lag.positions import CommitsUnread
 from drlib.analysis.sessions.analysed_flow import TopicPair
-from drlib.analysis.sessions.session import AnalysisRun, AnalysisSession, Row, missing_topic
+from drlib.analysis.sessions.session import AnalysisRun, AnalysisSession, Row, missing_topic, table_of_found
 from drlib.errors import UsageError
 from drlib.files import write_whole
 from drlib.kafka.admin.errors import ClusterRefused
@@ -71,14 +72,14 @@ class DuplicatesAudit(AnalysisSession):
             reports = {}
             try:
                 for pair in self._pairs:
-                    if not pair.absent:
+                    if not pair.unread:
                         search = partial(self._search_topic, pair=pair, maps=maps, commits=commits)
                         reports[pair.topic] = self._jobs.run(pair.topic, search)
             finally:
                 if commits is not None:
                     commits.close()
-            self.reports = reports
-            write_whole(self.run_dir / RESULT_FILE, _REPORTS.dump_json(reports, indent=1))
+            self.reports = {**reports, **{topic: unreadable(topic, why) for topic, why in self._replaced().items()}}
+            write_whole(self.run_dir / RESULT_FILE, _REPORTS.dump_json(self.reports, indent=1))
         rows: list[Row] = [
             {
                 "topic": topic,
@@ -114,7 +115,7 @@ class DuplicatesAudit(AnalysisSession):
                     }
                     for each in some[:limit]
                 ]
-        return Table("Examples" if rows else "There is no duplicate", rows)
+        return self._found("Examples", rows, "There is no duplicate")
 
     def skip(self) -> Table:
         """Ranges of the mirror topics that hold only duplicates: a consumer loses nothing by skipping them."""
@@ -134,7 +135,7 @@ class DuplicatesAudit(AnalysisSession):
             ]
             more += report.skip_ranges - len(report.skip[:SHOWN])
         note = f"{more:,} more; the first {MAX_RANGES:,} of a topic are in {RESULT_FILE}" if more else ""
-        return Table("Ranges to skip" if rows else "There is no range to skip", rows, note)
+        return self._found("Ranges to skip", rows, "There is no range to skip", note)
 
     def groups(self) -> Table:
         """Groups that read records again, with the evidence."""
@@ -153,7 +154,8 @@ class DuplicatesAudit(AnalysisSession):
             for report in self._searched().values()
             for each in report.rereads
         ]
-        return Table("Read again by groups" if rows else "No group's position went back", rows, self._groups_unread)
+        nothing = "Groups' positions could not be read" if self._groups_unread else "No group's position went back"
+        return self._found("Read again by groups", rows, nothing, self._groups_unread)
 
     def conclude(self) -> Table:
         """The verdict, with `scorecard.json`."""
@@ -165,17 +167,21 @@ class DuplicatesAudit(AnalysisSession):
         produced, mirrored, duplicated = sums or (None, None, None)
         return self._conclude(checks, Records(produced=produced, mirrored=mirrored, duplicated=duplicated))
 
+    def _found(self, found: str, rows: Sequence[Row], nothing: str, note: str = "") -> Table:
+        unread = [p.topic for p in self._pairs if p.unread or not self.reports[p.topic].searched]
+        return table_of_found(found, rows, nothing, len(self._pairs), unread, note)
+
     def _searched(self) -> dict[str, DuplicateReport]:
         if not self.reports:
             self.find()
         return self.reports
 
     def _commits(self) -> GroupCommits | None:
-        """What groups committed on both sides; None, with the reason in `_blind`, where a cluster refuses."""
+        """What groups committed on both sides; None, with the reason in `_groups_unread`, where it cannot be read."""
         source, target = self.analysed.source, self.analysed.target
         try:
             return self._jobs.run("positions of groups", lambda spark: GroupCommits(spark, source, target))
-        except ClusterRefused as error:
+        except (ClusterRefused, CommitsUnread) as error:
             self._groups_unread = f"Committed offsets of groups could not be read: {error}"
             return None
 
@@ -197,10 +203,11 @@ class DuplicatesAudit(AnalysisSession):
                 if commits is not None
                 else ()
             )
-        except Exception as error:  # py4j's or PySpark's; if records cannot be read, the search is unknown anyway
-            if read_failure(str(error)) is None:
+        except Exception as error:  # py4j's or PySpark's
+            if (why := read_failure(str(error))) is None:
                 raise
             rereads = ()
+            self._groups_unread = f"What groups read again of {pair.topic} is unknown: {why}"
         from_histories = self._from_histories(pair)
         logged_groups = {reread.group for reread in from_histories}
         return find_duplicates(
@@ -237,7 +244,7 @@ class DuplicatesAudit(AnalysisSession):
         return NONE_PLANTED if practice is None else practice.planted.get(pair.topic, NONE_PLANTED)
 
     def _checks(self, pair: TopicPair) -> list[Check]:
-        if pair.absent:
+        if pair.unread:
             return [missing_topic(pair)]
         report = self.reports[pair.topic]
         if report.counts is None:

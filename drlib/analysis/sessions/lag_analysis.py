@@ -14,6 +14,7 @@ from drlib.analysis.lag.trend import Slope
 from drlib.analysis.sessions.session import AnalysisRun, AnalysisSession, Row
 from drlib.analysis.spark.shares import shared_note, shared_of
 from drlib.config.quantities import seconds
+from drlib.errors import UsageError
 from drlib.runs.check import Check, Verdict
 from drlib.runs.scorecard import LagPosition, Records
 from drlib.runs.table import Table
@@ -38,6 +39,8 @@ class LagAnalysis(AnalysisSession):
         objective: str = "",
         horizon: str = "24h",
     ) -> None:
+        if seconds(window, "window") <= 0:
+            raise UsageError(f"a window of {window}", "there is no time in it to look at", "Give one such as 24h.")
         self._request = LagRequest(
             topics=tuple(run.topics) or None,
             window_s=seconds(window, "window"),

@@ -16,10 +16,10 @@ from pydantic import TypeAdapter
 from pyspark.sql import SparkSession
 
 from drlib.analysis.audit.checkpoints import audit_checkpoints, read_checkpoints
-from drlib.analysis.audit.result import AuditResult, CheckpointAudit
+from drlib.analysis.audit.result import AuditResult, CheckpointAudit, unreadable
 from drlib.analysis.audit.staged import audit_topics
 from drlib.analysis.sessions.analysed_flow import TopicPair
-from drlib.analysis.sessions.session import AnalysisRun, AnalysisSession, Row, missing_topic
+from drlib.analysis.sessions.session import AnalysisRun, AnalysisSession, Row, missing_topic, table_of_found
 from drlib.analysis.spark.contents import group_contents
 from drlib.analysis.spark.topics import read_range
 from drlib.files import write_whole
@@ -62,12 +62,12 @@ class NightlyAudit(AnalysisSession):
             checkpoints = read_checkpoints(self.analysed.target, policy.checkpoints_topic(self.analysed.flow.source))
             results = {}
             for pair in self._pairs:
-                if not pair.absent:
+                if not pair.unread:
                     results[pair.topic] = self._jobs.run(
                         pair.topic, partial(self._audit_topic, pair=pair, checkpoints=checkpoints)
                     )
-            self.results = results
-            write_whole(self.run_dir / RESULT_FILE, _RESULTS.dump_json(results, indent=1))
+            self.results = {**results, **{topic: unreadable(why) for topic, why in self._replaced().items()}}
+            write_whole(self.run_dir / RESULT_FILE, _RESULTS.dump_json(self.results, indent=1))
         source, target = self.analysed.flow.source, self.analysed.flow.target
         rows: list[Row] = [
             {
@@ -102,7 +102,8 @@ class NightlyAudit(AnalysisSession):
                 }
                 rows.append({"topic": topic, "partition": row.partition, "records": row.source_records, **faults})
         wrong = [row for row in rows if any(list(row.values())[3:])]
-        return Table("Partitions that differ" if wrong else "No partition differs", wrong or rows)
+        found = "Partitions that differ" if wrong else "No partition differs"
+        return self._found(found, wrong or rows, "No partition has a record")
 
     def evidence(self, limit: int = 20) -> Table:
         """Records that show the faults."""
@@ -119,7 +120,7 @@ class NightlyAudit(AnalysisSession):
             for topic, result in self._compared().items()
             for example in result.examples[:limit]
         ]
-        return Table("Evidence" if rows else "No record differs", rows)
+        return self._found("Evidence", rows, "No record differs")
 
     def checkpoints(self) -> Table:
         """Each group's newest checkpoints against the copies they point at."""
@@ -136,7 +137,7 @@ class NightlyAudit(AnalysisSession):
             for result in self._compared().values()
             for checkpoint in result.checkpoints
         ]
-        return Table("Checkpoints" if rows else "No group has a checkpoint for these topics", rows)
+        return self._found("Checkpoints", rows, "No group has a checkpoint for these topics")
 
     def conclude(self) -> Table:
         """The verdict, with `scorecard.json`."""
@@ -149,6 +150,10 @@ class NightlyAudit(AnalysisSession):
             checks,
             Records(produced=produced, mirrored=mirrored, lost=lost, duplicated=duplicated, out_of_order=disorder),
         )
+
+    def _found(self, found: str, rows: Sequence[Row], nothing: str) -> Table:
+        unread = [p.topic for p in self._pairs if p.unread or self.results[p.topic].missing is None]
+        return table_of_found(found, rows, nothing, len(self._pairs), unread)
 
     def _compared(self) -> dict[str, AuditResult]:
         if not self.results:
@@ -177,7 +182,7 @@ class NightlyAudit(AnalysisSession):
         return replace(result, checkpoints=audit_checkpoints(group_contents(*whole), pair.remote, checkpoints))
 
     def _checks(self, pair: TopicPair) -> list[Check]:
-        if pair.absent:
+        if pair.unread:
             return [missing_topic(pair)]
         result = self.results[pair.topic]
         if result.missing is None:
@@ -216,18 +221,26 @@ def lost_check(topic: str, result: AuditResult, holes: int, doubt: Verdict, lag_
 
 
 def copy_checks(topic: str, result: AuditResult, doubt: Verdict, undecided: int) -> list[Check]:
-    """Is what is on the target what the source has? Where the target has no record, nothing was compared."""
-    checks = []
+    """Is what is on the target what the source has? Where no record is on both sides, nothing was compared."""
+    checks, nothing = [], not _on_both_sides(result, undecided)
     for field, clean, what in _QUESTIONS:
         count = getattr(result, field)
         verdict = Verdict.FAIL if count else doubt if field in ("invented", "duplicated") else Verdict.PASS
         evidence = f"{count:,} of {result.target_records:,} records {what}"
         if not count and not result.target_records:
             verdict, evidence = Verdict.UNKNOWN, "the target holds no record to compare"
+        elif not count and nothing and verdict is Verdict.PASS:
+            verdict, evidence = Verdict.UNKNOWN, "no record is on both sides, so there is nothing to compare"
         elif verdict is Verdict.UNKNOWN:
             evidence += f"; {undecided:,} have a counterpart that can no longer be read"
         checks.append(Check(name=f"{topic}: {clean}", verdict=verdict, evidence=evidence))
     return checks
+
+
+def _on_both_sides(result: AuditResult, undecided: int) -> int:
+    """How many records of the source are on the target, altered ones among them: each record on one side has a cause."""
+    counts = (result.missing, result.invented, result.duplicated, result.compacted, undecided)
+    return ((result.source_records or 0) + (result.target_records or 0) - sum(count or 0 for count in counts)) // 2
 
 
 def checkpoints_check(

@@ -19,9 +19,11 @@ from drlib import clock
 from drlib.analysis.sessions.analysed_flow import AnalysedFlow, TopicPair
 from drlib.analysis.spark.jobs import OnProgress, SparkJobs
 from drlib.analysis.spark.shares import refuse_unknown_copies, shared_note, shared_of, with_shares
-from drlib.analysis.spark.topics import TopicRange, load_ranges, pin_range, save_ranges
+from drlib.analysis.spark.topics import TopicRange, load_ranges, pin_ranges, save_ranges
 from drlib.closing import Closing
 from drlib.errors import StalePlan
+from drlib.formats import first_few
+from drlib.kafka.admin.cluster import Cluster
 from drlib.runs import folder as folders
 from drlib.runs import verdict as verdicts
 from drlib.runs.check import Check, Verdict
@@ -30,6 +32,7 @@ from drlib.runs.scorecard import Kind, LagPosition, Records, Rpo, RtoSeconds, Sc
 from drlib.runs.table import Table, verdict_table
 
 RANGES: Final = "ranges.json"
+_NAMED: Final = 5  # topics
 Row = dict[str, Scalar]
 
 
@@ -85,7 +88,7 @@ class AnalysisSession(Closing):
                         "cluster": alias,
                         "topic": topic,
                         "partitions": len(pinned.start) if pinned else None,
-                        "first offsets": _span(pinned.start.values()) if pinned else "missing",
+                        "first offsets": _span(pinned.start.values()) if pinned else _no_offsets(pair, alias),
                         "ends before": _span(pinned.end.values()) if pinned else "",
                         "offsets": pinned.offsets if pinned else None,
                         "compacted": pinned.compacted if pinned else None,
@@ -98,10 +101,12 @@ class AnalysisSession(Closing):
         """Stop Spark and the lab, if they were started for this."""
         if self._closed:
             return
+        from drlib.analysis.spark.session import stop
+
         self._closed = True
         self._jobs.close()
         if self._session.exception() is None and self._own_spark:
-            self._session.result().stop()
+            stop(self._session.result())
         self.analysed.close()
 
     # -- for the analyses --------------------------------------------------------------------------------------------
@@ -113,19 +118,20 @@ class AnalysisSession(Closing):
         pairs = self.analysed.pairs(self._asked)
         stored = load_ranges(self.run_dir / RANGES)
         ranges: dict[str, TopicRange] = {}
-        clusters = self.analysed.settings.clusters
-        for pair in pairs:
-            for alias, topic in reversed(self._sides(pair)):  # so that the source has what is on the target
-                if alias not in pair.absent:
-                    key = _key(alias, topic)
-                    current = pin_range(clusters[alias], topic)
-                    ranges[key] = stored.get(key, current)
-                    if ranges[key].topic_id != current.topic_id:
-                        raise StalePlan(
-                            f"topic {topic} on {alias} was re-created since run {self.run_dir.name} began",
-                            "the records that the run pinned no longer exist",
-                            "Start a new run: leave run_dir empty.",
-                        )
+        target, source = self.analysed.target, self.analysed.source
+        for cluster, names in (  # the target's first, so that the source has what is on the target
+            (target, [pair.remote for pair in pairs if target.alias not in (*pair.absent, *pair.offline)]),
+            (source, [pair.topic for pair in pairs if source.alias not in (*pair.absent, *pair.offline)]),
+        ):
+            for topic, current in pin_ranges(cluster, names).items():
+                key = _key(cluster.alias, topic)
+                ranges[key] = stored.get(key, current)
+                if ranges[key].topic_id != current.topic_id:
+                    raise StalePlan(
+                        f"topic {topic} on {cluster.alias} was re-created since run {self.run_dir.name} began",
+                        "the records that the run pinned no longer exist",
+                        "Start a new run: leave run_dir empty.",
+                    )
         ranges |= self._shares(pairs, ranges)
         save_ranges(self.run_dir / RANGES, ranges)
         self._ranges, self._pairs = ranges, pairs
@@ -133,13 +139,30 @@ class AnalysisSession(Closing):
     def _shares(self, pairs: Sequence[TopicPair], ranges: Mapping[str, TopicRange]) -> dict[str, TopicRange]:
         """The ranges of topics that both directions copy, with the flow's own share of each."""
         settings, flow = self.analysed.settings, self.analysed.flow
-        names = shared_of(settings, flow, [pair.topic for pair in pairs if not pair.absent])
+        names = shared_of(settings, flow, [pair.topic for pair in pairs if not pair.unread])
         refuse_unknown_copies(settings, flow, names)
         found: dict[str, TopicRange] = {}
         for alias, copies in ((flow.target, True), (flow.source, False)):  # under one name on both
             whole = [each for name in names if (each := ranges[_key(alias, name)]).parts is None]
             found |= {_key(alias, each.topic): each for each in with_shares(settings, flow, whole, copies=copies)}
         return found
+
+    def _replaced(self) -> dict[str, str]:
+        """Why what was read of a topic, named as on the source, is not what was pinned: deleted or re-created meanwhile.
+
+        Offsets alone do not show that: those of another topic may be there as well.
+        """
+        why: dict[str, str] = {}
+        for cluster in (self.analysed.target, self.analysed.source):
+            names = {dict(self._sides(pair))[cluster.alias]: pair.topic for pair in self._pairs if not pair.unread}
+            with Cluster(cluster) as handle:
+                now = handle.topics(names)
+            for name, topic in names.items():
+                if name not in now:
+                    why[topic] = f"{name} on {cluster.alias} was deleted while it was read"
+                elif str(now[name].topic_id) != self._ranges[_key(cluster.alias, name)].topic_id:
+                    why[topic] = f"{name} on {cluster.alias} was re-created while it was read"
+        return why
 
     def _sides(self, pair: TopicPair) -> tuple[tuple[str, str], tuple[str, str]]:
         return (self.analysed.flow.source, pair.topic), (self.analysed.flow.target, pair.remote)
@@ -185,17 +208,30 @@ class AnalysisSession(Closing):
         return verdict_table(card.verdict, checks)
 
 
-def missing_topic(pair: TopicPair) -> Check:
-    """The check of a topic that the flow mirrors and that is not on both clusters."""
-    return Check(
-        name=f"{pair.topic} is on both clusters",
-        verdict=Verdict.UNKNOWN,
-        evidence=f"{' and '.join(pair.absent)} does not have it, so there is nothing to compare",
+def table_of_found(
+    found: str, rows: Sequence[Row], nothing: str, topics: int, unread: Sequence[str], note: str = ""
+) -> Table:
+    """`rows` under the title `found`. Without any the title is `nothing`, but where none of `topics` could be read: what was
+    not looked at is not clean. `unread` topics are named.
+    """
+    title = found if rows else nothing if len(unread) < topics else "No topic could be read"
+    return Table(
+        title, rows, "; ".join(filter(None, (note, f"not read: {first_few(unread, _NAMED)}" if unread else "")))
     )
+
+
+def missing_topic(pair: TopicPair) -> Check:
+    """The check of a topic that the flow mirrors and that cannot be read on both clusters."""
+    name = f"{pair.topic} is on both clusters" if pair.absent else f"{pair.topic}: it was read"
+    return Check(name=name, verdict=Verdict.UNKNOWN, evidence=f"{pair.unread}, so there is nothing to compare")
 
 
 def _key(alias: str, topic: str) -> str:
     return f"{alias}/{topic}"
+
+
+def _no_offsets(pair: TopicPair, alias: str) -> str:
+    return "missing" if alias in pair.absent else "no leader"
 
 
 def _span(offsets: Collection[int]) -> str:

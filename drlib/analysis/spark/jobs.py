@@ -11,12 +11,13 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from drlib.errors import DrlibError
+from drlib.errors import DrlibError, UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +25,23 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 POLL_S: Final = 0.1
 _END_S: Final = 30.0
+_LAST_S: Final = 5.0  # from the last answer of a JVM until it has ended
+_OUT_OF_MEMORY: Final = 52  # its exit code then: `SparkExitCode.OOM`
+_ENDS: Final = re.compile(r"was shut down|OutOfMemoryError")  # of a JVM that ends in a moment
 _LOGIN: Final = re.compile(r"AuthenticationException|Failed to load SSL keystore|store password was incorrect")
+
+
+class SparkEnded(DrlibError):
+    """The JVM ended while it worked."""
+
+    def __init__(self, what: str, code: int) -> None:
+        how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+        why = " as it ran out of memory" if code == _OUT_OF_MEMORY else ""
+        super().__init__(
+            f"Spark ended: {what}",
+            f"its JVM ended {how}{why}",
+            "Open the analysis again (its first cell), with fewer topics or master=local[1], which needs less memory.",
+        )
 
 
 class SparkFailed(DrlibError):
@@ -37,8 +54,13 @@ class SparkFailed(DrlibError):
             " ".join(lines[:2])[:500] or "Spark gave no reason",
             "Check the login where Spark's executors run: each of them resolves ${env:NAME} and ${file:/path:key} itself."
             if _LOGIN.search(why)
-            else "Run it again, with fewer topics or more driver memory if it ran out of memory.",
+            else "Run it again, with fewer topics or master=local[1] if it ran out of memory.",
         )
+
+
+def closed() -> UsageError:
+    """Why a closed analysis does no more work."""
+    return UsageError("the analysis is closed", "close() has stopped it", "Open it again: run its first cell.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +77,28 @@ class JobProgress:
 OnProgress = Callable[[JobProgress], None]
 
 
+@contextmanager
+def explained(what: str) -> Iterator[None]:
+    """Inside, PySpark's and py4j's errors become `SparkFailed`, and any error `SparkEnded` where the JVM has ended."""
+    from py4j.protocol import Py4JError, Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    from drlib.analysis.spark.session import exit_code
+
+    try:
+        yield
+    except DrlibError:
+        raise
+    except Exception as error:
+        answered = isinstance(error, PySparkException | Py4JJavaError) and not _ENDS.search(str(error))
+        code = exit_code(0.0 if answered else _LAST_S)
+        if code is not None:
+            raise SparkEnded(what, code) from error
+        if isinstance(error, PySparkException | Py4JError):
+            raise SparkFailed(what, str(error)) from error
+        raise
+
+
 class SparkJobs:
     """Work on one session, given as the future of `start_in_background`. `tell` is called with each progress."""
 
@@ -62,12 +106,15 @@ class SparkJobs:
         self._session = session
         self._tell = tell
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="spark-jobs")
+        self._closed = False
 
     def run(self, what: str, work: Callable[[SparkSession], Answer]) -> Answer:
-        """Run `work` and return its result. Raises what it raises, and what starting Spark raised.
+        """Run `work` and return its result. Raises what it raises, what starting Spark raised, and `UsageError` once closed.
 
-        PySpark's and py4j's errors become `SparkFailed`.
+        PySpark's and py4j's errors become `SparkFailed`, and any error `SparkEnded` where the JVM has ended.
         """
+        if self._closed:
+            raise closed()
         group = f"drlib-{secrets.token_hex(6)}"
         began = time.monotonic()
         running = self._pool.submit(self._grouped, group, what, work)
@@ -83,31 +130,30 @@ class SparkJobs:
 
     def close(self) -> None:
         """Stop the thread; the session stays. May be repeated."""
+        self._closed = True
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _grouped(self, group: str, what: str, work: Callable[[SparkSession], Answer]) -> Answer:
-        from py4j.protocol import Py4JJavaError
-        from pyspark.errors import PySparkException
-
         session = self._session.result()
-        session.sparkContext.setJobGroup(group, what, interruptOnCancel=True)
-        try:
+        with explained(what):
+            session.sparkContext.setJobGroup(group, what, interruptOnCancel=True)
             return work(session)
-        except (PySparkException, Py4JJavaError) as error:
-            raise SparkFailed(what, str(error)) from error
 
     def _progress(self, group: str, what: str, began: float, *, over: bool) -> JobProgress:
+        from py4j.protocol import Py4JError
+
         done = tasks = 0
-        if self._session.done():
-            tracker = self._session.result().sparkContext.statusTracker()
-            for job in tracker.getJobIdsForGroup(group):
-                info = tracker.getJobInfo(job)
-                for stage in info.stageIds if info is not None else ():
-                    stage_info = tracker.getStageInfo(stage)
-                    if stage_info is not None and info is not None:
-                        done += stage_info.numCompletedTasks
-                        # a finished job skips stages whose result was cached
-                        tasks += stage_info.numCompletedTasks if info.status == "SUCCEEDED" else stage_info.numTasks
+        if self._session.done() and self._session.exception() is None:
+            with suppress(Py4JError, OSError):  # the JVM has ended, which the work says
+                tracker = self._session.result().sparkContext.statusTracker()
+                for job in tracker.getJobIdsForGroup(group):
+                    info = tracker.getJobInfo(job)
+                    for stage in info.stageIds if info is not None else ():
+                        stage_info = tracker.getStageInfo(stage)
+                        if stage_info is not None and info is not None:
+                            done += stage_info.numCompletedTasks
+                            # a finished job skips stages whose result was cached
+                            tasks += stage_info.numCompletedTasks if info.status == "SUCCEEDED" else stage_info.numTasks
         return JobProgress(what, done, tasks, time.monotonic() - began, over)
 
     def _cancel(self, group: str, running: Future[Answer]) -> None:
@@ -117,5 +163,6 @@ class SparkJobs:
             if running.cancel():
                 return
             if self._session.done() and self._session.exception() is None:
-                self._session.result().sparkContext.cancelJobGroup(group)
+                with suppress(Exception):  # the JVM has ended, and with it the job
+                    self._session.result().sparkContext.cancelJobGroup(group)
             wait([running], POLL_S)

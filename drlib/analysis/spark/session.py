@@ -2,7 +2,7 @@
 
 Rules: the JVM's output goes to an unlinked log, whose last lines are shown only when the start fails. A local master listens
 on 127.0.0.1 only. The JVM ends with this process (it watches its standard input). One session per process: asking again
-returns the running one, so a notebook cell can be run twice.
+returns the running one, so a notebook cell can be run twice; after one that ended by itself, another one is started.
 A session either starts quickly or is made for long reads (`long_runs`): with the C2 compiler a million records are read and
 hashed twice as fast, and starting takes longer.
 Measured on two cores, from nothing to the first aggregate: 8.6 s with the JVM's own settings, 7.2 s with those below (C1
@@ -16,20 +16,23 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from shutil import which
 from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO
 
-from drlib.errors import MissingDependency
+from drlib.errors import MissingDependency, Unreachable
 from drlib.kafka.java_formats.references import refers, resolve
 from drlib.lab import jars
+from drlib.mirror.spark import rules
 from drlib.outgoing.environment import child_environment
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 JAVA_FIRST, JAVA_LAST = 17, 23  # Spark 4.0 needs 17; 24 removed the security manager that Hadoop's classes still call
@@ -37,6 +40,7 @@ JVM_OPTIONS = "-XX:+UseSerialGC -XX:-UsePerfData"
 QUICK_OPTIONS = f"-XX:TieredStopAtLevel=1 {JVM_OPTIONS}"
 SHUFFLE_PARTITIONS = 4
 SHUFFLED_OFFSETS = 1_000_000  # per shuffle partition: sorted within a heap of 1 GiB that two tasks share
+_LAST_S = 5.0  # from the end of a context until that of its JVM, where it ends with it
 _starting = Lock()
 
 
@@ -54,13 +58,18 @@ def spark_session(
     `settings` are Spark's own keys and override those set here; values with references are resolved, and are not on the
     command line of the JVM, which the others are. Without `connector` no topic can be read.
     Raises UsageError for a reference without a value, MissingDependency when there is no Java 17..23, no connector jar, or
-    the JVM does not start.
+    the JVM does not start, Unreachable when `master` takes no session.
     """
+    from py4j import java_gateway
+    from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
+    # What it says to the root logger, with a traceback into the cell, is what becomes an error or an interrupt anyway.
+    java_gateway.logging = java_gateway.logger
     with _starting:
+        _forget_ended()
         if SparkContext._active_spark_context is not None:  # the active session is per thread, the context per process
             return SparkSession.builder.getOrCreate()
         conf = SparkConf(loadDefaults=False).setMaster(master).setAppName(app_name)
@@ -72,18 +81,31 @@ def spark_session(
         gateway = SparkContext._gateway  # the JVM of a stopped session is used again
         if gateway is None:
             with tempfile.TemporaryFile() as log:
-                environment = _set_java_home(_java_home())
+                home = _java_home()
+                environment = _set_java_home(home)
                 try:
                     gateway = launch_gateway(conf, {"stdout": log, "stderr": log})
                 except Exception as error:
                     raise MissingDependency(
                         "Spark did not start",
                         _log_tail(log) or str(error),
-                        "Run 'drlib doctor' to see what is missing",
+                        f"See that '{home}/bin/java -version' works, and that {driver_memory} of memory are free.",
                     ) from error
                 finally:
                     _restore_java_home(environment)
-        context = SparkContext(gateway=gateway, conf=conf.setAll(resolved))
+        try:
+            context = SparkContext(gateway=gateway, conf=conf.setAll(resolved))
+        except (
+            Py4JError,
+            OSError,
+            RuntimeError,
+            TypeError,
+        ) as error:  # TypeError: a context that stopped while it started
+            raise Unreachable(
+                f"Spark did not start on {master}",
+                rules.cause_of(str(error)),
+                "Check the address, and on the master's page that it has workers, and run it again.",
+            ) from error
         context.setLogLevel("ERROR")
         return SparkSession(context)
 
@@ -92,7 +114,56 @@ def is_running() -> bool:
     """Has this process a session already? One that was found running belongs to its owner, who stops it."""
     from pyspark import SparkContext
 
-    return SparkContext._active_spark_context is not None
+    return SparkContext._active_spark_context is not None and exit_code() is None
+
+
+def exit_code(patience_s: float = 0.0) -> int | None:
+    """How the JVM of this process ended, within `patience_s`; None while it runs, and where there is none."""
+    from pyspark import SparkContext
+
+    process: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
+    if process is None:
+        return None
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(patience_s)
+    return process.returncode
+
+
+def stop(session: SparkSession) -> None:
+    """Stop `session`, also one whose JVM has ended."""
+    if exit_code() is None:
+        session.stop()
+    else:
+        _forget_ended()
+
+
+def _has_stopped(context: SparkContext) -> bool:
+    from py4j.protocol import Py4JError
+
+    try:
+        return context._jsc is None or bool(context._jsc.sc().isStopped())
+    except (Py4JError, OSError):  # it does not answer any more
+        return True
+
+
+def _forget_ended() -> None:
+    """Let go of a session that has stopped by itself, or whose JVM has ended, so that another one can be started."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    context, ended = SparkContext._active_spark_context, exit_code() is not None
+    stopped = context is not None and not ended and _has_stopped(context)
+    if stopped:  # as a JVM without memory does, a moment before its end
+        ended = exit_code(_LAST_S) is not None
+    if context is not None and (ended or stopped):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # PySpark says that the JVM may have crashed
+            with suppress(OSError):  # nor does it take a connection
+                context.stop()
+            context.stop()  # the rest, which needs no JVM
+        SparkSession._instantiatedSession = SparkSession._activeSession = None
+    if ended:
+        SparkContext._gateway = SparkContext._jvm = None
 
 
 @contextmanager

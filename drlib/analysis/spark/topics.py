@@ -12,7 +12,7 @@ Not for: following a topic as it grows; logins (`kafka_source`).
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -87,31 +87,42 @@ def pin_range(where: ClusterRef, topic: str, *, read_committed: bool = True) -> 
     Raises `Unreachable` when the cluster does not answer within 15 s, `UsageError` when it has no such topic, and what
     a cluster refuses.
     """
+    return pin_ranges(where, [topic], read_committed=read_committed)[topic]
+
+
+def pin_ranges(where: ClusterRef, topics: Collection[str], *, read_committed: bool = True) -> dict[str, TopicRange]:
+    """The same of many topics, with as many requests. Raises as `pin_range` does."""
     cluster = cluster_settings(where)
+    if not topics:
+        return {}
     with Cluster(cluster, timeout_s=TIMEOUT_S) as handle:
-        description = handle.topics([topic]).get(topic)
-        if description is None:
+        descriptions = handle.topics(topics)
+        if missing := sorted({*topics} - {*descriptions}):
             raise UsageError(
-                f"Topic {topic} cannot be read", f"{cluster.alias} does not have it", "Check its name and the cluster."
+                f"Topic {missing[0]} cannot be read",
+                f"{cluster.alias} does not have it",
+                "Check its name and the cluster.",
             )
-        partitions = [TopicPartition(topic, number) for number in range(description.partitions)]
-        config = handle.topic_config([topic], inherited=True)[topic]
+        partitions = [TopicPartition(name, n) for name, topic in descriptions.items() for n in range(topic.partitions)]
+        configs = handle.topic_config(topics, inherited=True)
         starts = handle.log_starts(partitions)
         ends = handle.log_ends(partitions)
         stable = handle.log_ends(partitions, Isolation.READ_COMMITTED) if read_committed else ends
-    first = {at.partition: offset for at, offset in sorted(starts.items())}
-    last = {at.partition: max(offset, first[at.partition]) for at, offset in sorted(stable.items())}
-    return TopicRange(
-        topic,
-        first,
-        last,
-        first,
-        topic_id=str(description.topic_id),
-        compacted="compact" in config.get("cleanup.policy", ""),
-        delete_retention_ms=int(config.get("delete.retention.ms") or DAY_MS),
-        undecided={at.partition: ends[at] - offset for at, offset in stable.items() if ends[at] > offset},
-        append_time=config.get("message.timestamp.type") == "LogAppendTime",
-    )
+    pinned = {}
+    for name, description in descriptions.items():
+        own, config = [TopicPartition(name, n) for n in range(description.partitions)], configs[name]
+        pinned[name] = TopicRange(
+            name,
+            first := {at.partition: starts[at] for at in own},
+            {at.partition: max(stable[at], starts[at]) for at in own},
+            first,
+            topic_id=str(description.topic_id),
+            compacted="compact" in config.get("cleanup.policy", ""),
+            delete_retention_ms=int(config.get("delete.retention.ms") or DAY_MS),
+            undecided={at.partition: ends[at] - stable[at] for at in own if ends[at] > stable[at]},
+            append_time=config.get("message.timestamp.type") == "LogAppendTime",
+        )
+    return pinned
 
 
 def save_ranges(path: Path, ranges: Mapping[str, TopicRange]) -> None:
@@ -155,19 +166,7 @@ def read_topic(
             f"partitions {vanished} start after the requested end",
             "Pin the range again",
         )
-    cluster = cluster_settings(where)
-    raw = (
-        kafka_source.read(spark, cluster)
-        .option("assign", json.dumps({topic: sorted(start)}))
-        .option("startingOffsets", json.dumps({topic: {str(p): offset for p, offset in start.items()}}))
-        .option("endingOffsets", json.dumps({topic: {str(p): offset for p, offset in end.items()}}))
-        .option("includeHeaders", "true")
-        .option("failOnDataLoss", "true")
-        .option("kafka.fetch.max.wait.ms", str(FETCH_MAX_WAIT_MS))
-        .option("kafka.isolation.level", "read_committed" if read_committed else "read_uncommitted")
-        .options(**_split_options(spark, [offset - start[partition] for partition, offset in end.items()], split))
-        .load()
-    )
+    raw = _load(spark, where, {topic: (start, end)}, read_committed=read_committed, split=split)
     return with_identity(raw.select("partition", "offset", "timestamp", "key", "value", "headers"))
 
 
@@ -181,6 +180,49 @@ def read_range(
     if pinned.parts is None:
         return records
     return only_inside(records, ((pinned.topic, n, *part) for n, those in pinned.parts.items() for part in those))
+
+
+def read_ranges(spark: SparkSession, where: ClusterRef, ranges: Sequence[TopicRange]) -> DataFrame:
+    """The records of pinned ranges, at least one, with a column topic and without identity: one plan for any number."""
+
+    def load(some: Sequence[TopicRange]) -> DataFrame:
+        raw = _load(spark, where, {each.topic: (each.start, each.end) for each in some})
+        return raw.select("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+
+    whole, in_part = ([each for each in ranges if (each.parts is None) is wanted] for wanted in (True, False))
+    if not in_part:
+        return load(whole)
+    parts = ((each.topic, n, *part) for each in in_part for n, those in (each.parts or {}).items() for part in those)
+    inside = only_inside(load(in_part), parts)
+    return load(whole).unionByName(inside) if whole else inside
+
+
+def _load(
+    spark: SparkSession,
+    where: ClusterRef,
+    offsets: Mapping[str, tuple[Mapping[int, int], Mapping[int, int]]],
+    *,
+    read_committed: bool = True,
+    split: bool = True,
+) -> DataFrame:
+    """Spark's own columns of the records between two offsets of each partition, by topic."""
+
+    def as_json(side: int) -> str:
+        return json.dumps({topic: {str(n): at for n, at in both[side].items()} for topic, both in offsets.items()})
+
+    sizes = [end[n] - first for start, end in offsets.values() for n, first in start.items()]
+    return (
+        kafka_source.read(spark, cluster_settings(where))
+        .option("assign", json.dumps({topic: sorted(start) for topic, (start, _) in offsets.items()}))
+        .option("startingOffsets", as_json(0))
+        .option("endingOffsets", as_json(1))
+        .option("includeHeaders", "true")
+        .option("failOnDataLoss", "true")
+        .option("kafka.fetch.max.wait.ms", str(FETCH_MAX_WAIT_MS))
+        .option("kafka.isolation.level", "read_committed" if read_committed else "read_uncommitted")
+        .options(**_split_options(spark, sizes, split))
+        .load()
+    )
 
 
 def max_offsets_per_task(offsets: int, cores: int) -> int:

@@ -135,7 +135,7 @@ def _check(options: SparkMirrorOptions, file: PropertiesFile, report: Callable[[
     if options.workers < 1:
         raise UsageError(f"--workers {options.workers}", "a mirror needs at least one worker", "Give 1 or more.")
     data_share(options.memory_bytes)
-    _reach(options.master)
+    reach(options.master)
     for flow in flows:
         if flow.lanes < options.workers:
             report(
@@ -145,7 +145,7 @@ def _check(options: SparkMirrorOptions, file: PropertiesFile, report: Callable[[
     return settings
 
 
-def _reach(master: str) -> None:
+def reach(master: str) -> None:
     """Check that a master answers; Spark itself needs a minute for that. Raises `UsageError`, `Unreachable`."""
     why = ""
     addresses = rules.addresses(master)

@@ -176,7 +176,7 @@ def cause_of(text: str) -> str:
 
 def _no_master(master: str) -> UsageError:
     return UsageError(
-        f"--spark {master} is no Spark master",
+        f"{master} is no Spark master",
         "it is none of local[N], spark://HOST:PORT, yarn, k8s://URL",
         "Write spark://HOST:7077, as the master's page shows it.",
     )

@@ -69,7 +69,8 @@ def order_figure(drill: DrillSession, groups: tuple[str, str] = ("ordered", "ord
     rows = {group: _consumed(drill, group) for group in groups}
     wrong = Counter(violation.key for reads in rows.values() for violation in key_order([reads]).violations)
     if not wrong:
-        return figures.empty("One key, read in order or not", "No key was read out of order.")
+        said = "No key was read out of order." if any(rows.values()) else "No group has read anything yet."
+        return figures.empty("One key, read in order or not", said)
     key, _ = wrong.most_common(1)[0]
     figure = figures.blank(f"Flight {key}: number of the record, in the order it was read", height=420)
     for group, colour, dash in zip(groups, (figures.BLUE, figures.VERMILLION), ("solid", "dot"), strict=True):

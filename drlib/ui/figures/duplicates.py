@@ -11,7 +11,7 @@ from typing import Final
 import plotly.graph_objects as go
 
 from drlib import formats
-from drlib.analysis.duplicates.result import DuplicateReport
+from drlib.analysis.duplicates.result import DuplicateReport, step_for
 from drlib.analysis.sessions.duplicates_audit import DuplicatesAudit
 from drlib.ui.figures import figures
 
@@ -21,20 +21,30 @@ MOST_LABELS: Final = 120  # cells with a number in them; more could not be read
 
 def duplicates_figure(audit: DuplicatesAudit) -> go.Figure:
     """The map of everything an audit found."""
+    if not audit.reports:
+        audit.find()
     return heat_figure(audit.reports)
 
 
 def heat_figure(reports: Mapping[str, DuplicateReport]) -> go.Figure:
     """Duplicates by topic-partition and time; their number as colour, and at the end of each row."""
     cells: dict[tuple[str, int], int] = {}
-    step = max((report.step_ms for report in reports.values()), default=0)
+    times = [cell.at_ms for report in reports.values() for cell in report.heat]
+    span = (
+        max(times) - min(times) if times else 0
+    )  # of all topics: each alone may have a shorter one, and shorter steps
+    step = max([step_for(span), *(report.step_ms for report in reports.values())])
     for topic, report in reports.items():
         for cell in report.heat:
             at_ms = cell.at_ms // step * step
             where = (f"{topic}-{cell.partition}", at_ms)
             cells[where] = cells.get(where, 0) + cell.records
     if not cells:
-        return figures.empty("Duplicates by partition and time", "No duplicate was found.")
+        searched = sum(report.searched for report in reports.values())
+        said = "No duplicate was found." if searched else "No topic could be searched."
+        if 0 < searched < len(reports):
+            said += f" {len(reports) - searched} of {len(reports)} topics could not be searched."
+        return figures.empty("Duplicates by partition and time", said)
     totals: dict[str, int] = {}
     for (name, _), records in cells.items():
         totals[name] = totals.get(name, 0) + records

@@ -23,6 +23,9 @@ FLOOR_S: Final = 0.1
 _HEIGHT: Final = 420
 _AREA: Final = 290.0  # pixels of it that are the plotting area's height
 _LABEL: Final = 17.0
+MOST_TEXT: Final = 62  # characters at the end of a line, beside which there is still a figure
+MOST_TOPICS: Final = 4  # in a label
+_CHARACTER: Final = 6.6  # pixels of one at the labels' size
 _LINES: Final = (
     (figures.BLUE, "solid"), (figures.VERMILLION, "dash"), (figures.GREEN, "dot"),
     (figures.ORANGE, "dashdot"), (figures.PURPLE, "longdash"), (figures.SKY, "longdashdot"),
@@ -45,7 +48,7 @@ def lag_figure(report: LagReport, *, groups: bool = False) -> go.Figure:
         seconds = [max(FLOOR_S, point.age_s) for point in line.points]
         name = f"{line.reader} on {line.cluster}, {line.partition}" if groups else str(line.partition)
         _draw(figure, name, line.points, {"color": colour, "width": 2, "dash": dash})
-        ends.append((log10(seconds[-1]), f"{name}: {_said(line)}", colour))
+        ends.append((log10(seconds[-1]), _fitting(name, f": {_said(line)}"), colour))
         if line.lower_bounds:
             _draw(figure, f"{name}, for certain", line.lower_bounds, {"color": colour, "width": 1, "dash": dash})
     limits = _limits(series)
@@ -58,7 +61,7 @@ def lag_figure(report: LagReport, *, groups: bool = False) -> go.Figure:
         type="log", range=[low, high], title="seconds (foot: 0.1 or less)", dtick=1, exponentformat="none"
     )
     figure.update_xaxes(title="time, UTC")
-    figure.update_layout(margin={"r": 300})
+    figure.update_layout(margin={"r": 40 + int(_CHARACTER * max(len(text) for _, text, _ in ends)), "l": 90})
     return figure
 
 
@@ -81,6 +84,12 @@ def _draw(figure: go.Figure, name: str, points: Sequence[Point], line: dict[str,
     )
 
 
+def _fitting(name: str, said: str) -> str:
+    """The end of a line, which says how far behind it is, whatever the length of its name, of which the middle is left out."""
+    room = max(MOST_TEXT - len(said), 16)
+    return f"{name}{said}" if len(name) <= room else f"{name[: room // 2 - 1]}…{name[-(room // 2) :]}{said}"
+
+
 def _said(line: Series) -> str:
     last = line.points[-1]
     if line.lower_bound is not None and last.records:
@@ -93,7 +102,13 @@ def _limits(series: Sequence[Series]) -> list[tuple[float, str, str]]:
     limits = [(each, f"objective {formats.short_duration(each)}", figures.INK) for each in sorted(objectives)]
     for kept in sorted({line.limits.retention_s for line in series if line.limits.retention_s}):
         topics = sorted({line.partition.topic for line in series if line.limits.retention_s == kept})
-        limits.append((kept, f"retention {formats.short_duration(kept)} of {', '.join(topics)}", figures.VERMILLION))
+        limits.append(
+            (
+                kept,
+                f"retention {formats.short_duration(kept)} of {formats.first_few(topics, MOST_TOPICS)}",
+                figures.VERMILLION,
+            )
+        )
     return limits
 
 

@@ -64,6 +64,8 @@ def positions_figure(drill: DrillSession) -> go.Figure:
 
 def checkpoints_figure(audit: NightlyAudit) -> go.Figure:
     """Of an audit: each group's checkpoints, compared with the records they point to."""
+    if not audit.results:
+        audit.compare()
     standings = [
         Standing(f"{each.group}: {each.partition}", each.re_read, each.skipped, _checked(each.re_read, each.skipped))
         for result in audit.results.values()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from drlib import clock, formats
+from drlib.arguments import checked
 from drlib.config import quantities
 from drlib.errors import UsageError
 from drlib.extras import explains_missing_extra
@@ -52,6 +53,7 @@ class Sizing:
     Raises `UsageError` for any other form.
     """
 
+    @checked
     def __init__(
         self,
         rate: str,
@@ -142,6 +144,7 @@ class Sizing:
             sizing_verdict.write(Path(run_dir), checks, self._began_ms)
         return verdict_table(verdicts.overall(checks, 0), checks)
 
+    @checked
     def measure(
         self, lab_dir: str | Path, bandwidth: str, rtt: str, *, partitions: int = 4, megabytes: int = 64
     ) -> Trial:

@@ -233,6 +233,30 @@ def test_audit_records_deleted_from_target_are_unseen_not_missing(spark: SparkSe
     assert result.per_partition[0].unseen == 10
 
 
+def test_audit_log_that_has_expired_on_one_side_proves_nothing(spark: SparkSession) -> None:
+    """Nothing is on both sides: what the other log has may be as old as what was deleted."""
+    left = source(True, 1)
+    for ours, theirs, starts in (
+        ([], mirrored(left), {"source_start": {0: 40}}),
+        (left, [], {"target_start": {0: 43}}),
+    ):
+        result = audit(spark, ours, theirs, **starts)
+        assert (result.verdict, found(result)) == (Verdict.UNKNOWN, {})
+        assert result.per_partition[0].unseen == 40
+
+
+def test_audit_ids_that_records_share_do_not_make_deleted_records_faults(spark: SparkSession) -> None:
+    """An application's `id` may be that of a customer: the copies of what was deleted have the ids of later records."""
+    left = [
+        replace(record, headers=(("id", b"%d" % (record.offset % 3)),), value=b"%d" % record.offset)
+        for record in source(True, 1)
+    ]
+    behind = mirrored(left)[:-2]  # what is not mirrored yet has these ids, too
+    result = audit(spark, left[10:], behind, source_start={0: 10})
+    assert (result.verdict, found(result)) == (Verdict.UNKNOWN, {Fault.MISSING: 2})
+    assert (result.missing_in_tail, result.per_partition[0].unseen) == (True, 10)
+
+
 def test_audit_fault_fails_despite_unseen_records(spark: SparkSession) -> None:
     left = source(True)
     result = audit(spark, left[10:], drop(mirrored(left)), source_start={0: 10})

@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -170,6 +170,43 @@ def test_analyse_lag_odd_records_and_empty_topic(spark: SparkSession, lab: Lab, 
     assert not any("void" in note for note in report.notes)  # an empty topic has no lag that could be unknown
 
 
+def test_analyse_lag_timestamps_still_to_come_are_behind_now(spark: SparkSession, lab: Lab, tmp_path: Path) -> None:
+    """Of a producer whose clock is ahead, or whose records have times of events: they are there, whatever their time."""
+    left, right = bootstraps(lab)
+    create_topic(left, "ahead", 1)
+    create_topic(right, "LEFT.ahead", 1)
+    send(left, "ahead", keyed(10, 3), int(time.time() * 1000) + 1_800_000)
+    consumer = Consumer({"bootstrap.servers": left, "group.id": "reads-ahead", "log_level": 0})
+    consumer.commit(offsets=[TopicPartition("ahead", 0, 2)], asynchronous=False)
+    consumer.close()
+    settings = load_mirror_settings(properties(tmp_path, left, right, "ahead"))
+    report = analyse_lag(spark, settings, Flow("LEFT", "RIGHT"), LagRequest(("ahead",), window_s=60.0, moments=20))
+    (group,) = report.groups
+    assert (group.points[-1].records, group.points[-1].age_s) == (28, 0.0)
+
+
+def test_analyse_lag_positions_in_an_earlier_topic_of_the_name_do_not_count(
+    spark: SparkSession, lab: Lab, tmp_path: Path
+) -> None:
+    left, right = bootstraps(lab)
+    for topic, partitions in (("again", 2), ("stays", 1)):
+        create_topic(left, topic, partitions)
+        create_topic(right, f"LEFT.{topic}", partitions)
+        send(left, topic, keyed(5, 2), int(time.time() * 1000) - 2000)
+    consumer = Consumer({"bootstrap.servers": left, "group.id": "reads-both", "log_level": 0})
+    places = (("again", 0, 9), ("again", 1, 0), ("stays", 0, 4))
+    consumer.commit(offsets=[TopicPartition(*place) for place in places], asynchronous=False)
+    consumer.close()
+    admin = AdminClient({"bootstrap.servers": left, "log_level": 0})
+    admin.delete_topics(["again"])["again"].result(30)
+    wait_for("it is gone", lambda: "again" not in admin.list_topics(timeout=10).topics)
+    create_topic(left, "again", 1)
+    send(left, "again", keyed(5, 1), int(time.time() * 1000) - 2000)
+    settings = load_mirror_settings(properties(tmp_path, left, right, "again, stays"))
+    report = analyse_lag(spark, settings, Flow("LEFT", "RIGHT"), LagRequest(window_s=60.0, moments=20))
+    assert {str(each.partition): each.points[-1].records for each in report.groups} == {"stays-0": 6}
+
+
 def test_analyse_lag_records_expiring_meanwhile_are_replanned(
     spark: SparkSession, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,19 +218,19 @@ def test_analyse_lag_records_expiring_meanwhile_are_replanned(
     consumer.commit(offsets=[TopicPartition("expiring", 0, 2)], asynchronous=False)
     consumer.close()
     admin = AdminClient({"bootstrap.servers": left, "log_level": 0})
-    pinned, cut = topics.pin_range, 0
+    pinned, cut = topics.pin_ranges, 0
 
-    def expires(where: ClusterSettings, topic: str):  # type: ignore[no-untyped-def]
+    def expires(where: ClusterSettings, names: Collection[str]):  # type: ignore[no-untyped-def]
         """Delete records between planning and reading, `most` times."""
         nonlocal cut
-        pinned_range = pinned(where, topic)
-        if topic == "expiring" and cut < most:
+        pinned_ranges = pinned(where, names)
+        if "expiring" in names and cut < most:
             cut += 1
-            deleted = TopicPartition(topic, 0, 5 + cut)
+            deleted = TopicPartition("expiring", 0, 5 + cut)
             admin.delete_records([deleted])[deleted].result(30)
-        return pinned_range
+        return pinned_ranges
 
-    monkeypatch.setattr(lag_report, "pin_range", expires)
+    monkeypatch.setattr(lag_report, "pin_ranges", expires)
     settings = load_mirror_settings(properties(tmp_path, left, right, "expiring"))
     most = 1
     report = analyse_lag(spark, settings, Flow("LEFT", "RIGHT"), LagRequest(("expiring",), window_s=60.0, moments=20))

@@ -112,3 +112,84 @@ def test_spark_session_missing_jars_name_the_install_command(tmp_path: Path) -> 
     assert (ran.returncode, ran.stderr) == (0, "")
     assert "jars of the spark class path are missing" in ran.stdout
     assert "make setup" in ran.stdout
+
+
+DIES = """
+import os
+from functools import partial
+from pyspark import SparkContext
+from drlib.analysis.spark.jobs import SparkEnded, SparkFailed, SparkJobs
+from drlib.analysis.spark.session import start_in_background, stop
+from drlib.errors import UsageError
+
+start = partial(start_in_background, warm_up=lambda spark: spark.range(1).count())
+first = start("first")
+jobs = SparkJobs(first)
+
+def dies(spark):
+    os.kill(SparkContext._gateway.proc.pid, 9)
+    return spark.range(10).count()
+
+def stops(spark):
+    spark.sparkContext._jsc.sc().stop()
+    return spark.range(10).count()
+
+try:
+    jobs.run("orders", dies)
+except SparkEnded as error:
+    print(error)
+stop(first.result())
+second = start("second")
+jobs = SparkJobs(second)
+print(jobs.run("again", lambda spark: spark.range(7).count()))
+try:
+    jobs.run("payments", stops)
+except SparkFailed as error:
+    print(error.what)
+third = start("third")
+print(SparkJobs(third).run("again", lambda spark: spark.range(8).count()))
+stop(third.result())
+jobs.close()
+try:
+    jobs.run("closed", lambda spark: spark.range(9).count())
+except UsageError as error:
+    print(error)
+"""
+
+
+def test_spark_that_ends_by_itself_is_said_and_another_one_starts() -> None:
+    ran = python(DIES)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    ended, again, failed, third, closed = ran.stdout.splitlines()
+    assert ended.startswith("Spark ended: orders: its JVM ended by signal 9. Open the analysis again")
+    assert (again, failed, third) == ("7", "Spark failed: payments", "8")
+    assert closed.startswith("the analysis is closed: close() has stopped it. Open it again")
+
+
+STARVES = """
+from functools import partial
+from pyspark.sql import functions as sf
+from drlib.analysis.spark.jobs import SparkEnded, SparkJobs
+from drlib.analysis.spark.session import start_in_background, stop
+
+start = partial(start_in_background, warm_up=lambda spark: spark.range(1).count(), driver_memory="512m")
+
+def starves(spark):
+    return spark.range(4).select(sf.max(sf.repeat(sf.col("id").cast("string"), sf.lit(400_000_000)))).collect()
+
+try:
+    SparkJobs(start("first")).run("orders", starves)
+except SparkEnded as error:
+    print(error)
+second = start("second")
+print(SparkJobs(second).run("again", lambda spark: spark.range(7).count()))
+stop(second.result())
+"""
+
+
+def test_spark_without_memory_says_so_and_another_one_starts() -> None:
+    ran = python(STARVES)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    ended, again = ran.stdout.splitlines()
+    assert ended.startswith("Spark ended: orders: its JVM ended with exit code 52 as it ran out of memory. Open")
+    assert again == "7"

@@ -98,6 +98,20 @@ def test_copy_checks_of_a_target_without_records_are_unknown() -> None:
     assert {check.verdict for check in copy_checks("orders", one, Verdict.PASS, 0)} == {Verdict.PASS}
 
 
+def test_copy_checks_without_a_record_on_both_sides_are_unknown() -> None:
+    """The source's log has expired: 30 copies are in order and unaltered because none was compared."""
+    expired = conclude([PartitionAudit(0, 0, 30, 0, 0, 0, 0, 0, 0, 30, 0.0)])
+    assert {check.verdict for check in copy_checks("orders", expired, Verdict.UNKNOWN, 30)} == {Verdict.UNKNOWN}
+    newer = conclude([PartitionAudit(0, 5, 30, 0, 0, 0, 0, 0, 0, 25, 0.0)])
+    found = {check.name: check.verdict for check in copy_checks("orders", newer, Verdict.UNKNOWN, 25)}
+    assert found["orders: every key is in order"] is Verdict.PASS
+    assert found["orders: nothing was invented"] is Verdict.UNKNOWN
+    others = conclude([PartitionAudit(0, 5, 6, 5, 6, 0, 0, 0, 0, 0, 1.0)])
+    found = {check.name: check.verdict for check in copy_checks("orders", others, Verdict.PASS, 0)}
+    assert found["orders: nothing was invented"] is Verdict.FAIL
+    assert found["orders: every key is in order"] is Verdict.UNKNOWN
+
+
 def test_checkpoints_of_which_one_number_is_unknown_are_no_pass() -> None:
     half = CheckpointAudit("g", TopicPartition("orders", 0), 5, 5, re_read=0, skipped=None)
     assert checkpoints_check("orders", [half], 10).verdict is Verdict.UNKNOWN

@@ -74,5 +74,6 @@ def test_order_figure_shows_the_most_disordered_key_of_both_groups(drill: Any) -
 
 def test_drill_figures_without_data_say_so(drill: Any) -> None:
     assert any("No application has recorded" in text for text in texts(pulse_figure(drill)))
+    assert any("No group has read anything yet" in text for text in texts(order_figure(drill)))
     write(drill, "one", [read("ordered", "a", n, n) for n in range(4)])
     assert any("No key was read out of order" in text for text in texts(order_figure(drill)))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 
-from drlib.analysis.duplicates.result import Cause, DuplicateReport, Heat
+from drlib.analysis.duplicates.result import Cause, DuplicateReport, Heat, unreadable
 from drlib.analysis.spark.jobs import JobProgress, SparkFailed
 from drlib.runs.check import Check, Verdict
 from drlib.runs.scorecard import Kind, Records, Rpo, RtoSeconds, Scorecard
@@ -59,12 +60,26 @@ def test_duplicates_figure_labels_rows_and_states_units() -> None:
 
 
 def test_duplicates_figure_without_duplicates_says_so() -> None:
-    assert heat_figure({}).layout.annotations[0].text == "No duplicate was found."
+    none = replace(REPORT, heat=())
+    unread = unreadable("t", "no such offsets")
+    assert heat_figure({"t": none}).layout.annotations[0].text == "No duplicate was found."
+    assert heat_figure({"t": unread}).layout.annotations[0].text == "No topic could be searched."
+    assert heat_figure({}).layout.annotations[0].text == "No topic could be searched."
+    some = heat_figure({"t": none, "u": unread}).layout.annotations[0].text
+    assert some == "No duplicate was found. 1 of 2 topics could not be searched."
     many = DuplicateReport("t", Verdict.FAIL, (), heat=tuple(Heat(p, T0, p + 1) for p in range(50)), step_ms=1000)
     figure = heat_figure({"t": many})
     assert len(figure.data[0].y) == 40
     assert "10 more partitions are not drawn" in figure.layout.xaxis.title.text
     assert "t-49" in figure.data[0].y
+
+
+def test_duplicates_figure_of_topics_far_apart_in_time_has_few_columns() -> None:
+    """Each topic's own duplicates span minutes; drawn in such steps, three weeks between them are 172,000 columns."""
+    later = replace(REPORT, heat=tuple(replace(cell, at_ms=cell.at_ms + 20 * 86_400_000) for cell in REPORT.heat))
+    (heat,) = heat_figure({"orders": REPORT, "payments": later}).data
+    assert len(heat.x) <= 61
+    assert sum(records or 0 for row in heat.z for records in row) == 84
 
 
 def test_progress_line_shows_how_far_spark_is() -> None:

@@ -10,7 +10,7 @@ from drlib.analysis.lag.result import HourOfLatency, LagReport, Series
 from drlib.analysis.lag.trend import Limits, Point, judge_lag
 from drlib.model import Flow, TopicPartition
 from drlib.runs.check import Verdict
-from drlib.ui.figures.lag import lag_figure, worst
+from drlib.ui.figures.lag import MOST_TEXT, lag_figure, worst
 
 BEGIN_S = 1_790_000_000.0
 LIMITS = Limits(retention_s=86400, objective_s=30)
@@ -54,6 +54,16 @@ def test_lag_figure_names_groups_with_their_cluster() -> None:
     figure = lag_figure(report(series(0, 20.0), series(2, 1.0, group="billing")), groups=True)
     assert len(figure.data) == 1
     assert any(text.startswith("billing on RIGHT, orders-2: 29 s") for text in texts_of(figure))
+
+
+def test_lag_figure_says_how_far_behind_a_line_of_any_name_is() -> None:
+    long = "settlement-and-reconciliation.of-the-european-branches.v2"
+    figure = lag_figure(report(series(2, 1.0, group=long)), groups=True)
+    (text,) = [text for text in texts_of(figure) if "orders-2" in text and "retention" not in text]
+    assert len(text) <= MOST_TEXT
+    assert text.startswith("settlement")
+    assert text.endswith("orders-2: 29 s, 29 records")
+    assert figure.layout.margin.r >= len(text) * 6.6
 
 
 def test_lag_figure_draws_only_the_worst() -> None:
