@@ -71,7 +71,7 @@ def lab_up(
         show(f"Next: drlib mirror {shlex.quote(str(file))} &")
     for line in _users_lines(lab):
         show(line)
-    show(f"Stop it with: drlib lab down --dir {directory}")
+    show(f"Stop it with: drlib lab down --dir {shlex.quote(str(directory))}")
 
 
 def up_deadline_s(brokers: int) -> float:

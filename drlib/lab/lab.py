@@ -122,22 +122,24 @@ class Lab:
     ) -> tuple[Self, bool]:
         """The lab that runs in `root`, or one with `aliases` and what follows started there, and whether it was now.
 
-        A lab runs while any of its processes does: a cluster that a drill killed does not matter. Raises `UsageError` when
-        a lab that runs lacks one of the clusters `needed`, or has other security than is asked for, and what `up` raises.
+        A lab runs while any of its processes does: a cluster that a drill killed does not matter. Raises `UsageError` when the
+        lab that is there, running or left behind, lacks one of the clusters `needed`, or has other security than is asked for,
+        and what `up` raises.
         """
         lab: Self | None = None
         with suppress(UsageError):
             lab = cls.attach(root)
-        if lab is None or not any(process.alive for process in lab.status()):
-            return cls(root, aliases, extra=extra, security=security, detach=detach, owner=owner).up(), True
-        lab.require(needed)
-        if security is not None and lab._security != security:
-            raise UsageError(
-                f"the lab in {lab.root} cannot be used",
-                "its clusters are not secured as they have to be here",
-                f"Take it down (drlib lab down --dir {lab.root}), or name another folder.",
-            )
-        return lab, False
+        if lab is not None:  # one that was left behind is started as it was
+            lab.require(needed)
+            if security is not None and lab._security != security:
+                raise UsageError(
+                    f"the lab in {lab.root} cannot be used",
+                    "its clusters are not secured as they have to be here",
+                    f"Take it down (drlib lab down --dir {quote(str(lab.root))}), or name another folder.",
+                )
+            if any(process.alive for process in lab.status()):
+                return lab, False
+        return cls(root, aliases, extra=extra, security=security, detach=detach, owner=owner).up(), True
 
     def require(self, aliases: Iterable[str]) -> None:
         """Raises `UsageError` when the lab lacks one of the clusters `aliases`."""
@@ -145,7 +147,7 @@ class Lab:
             raise UsageError(
                 f"the lab in {self.root} has no cluster {', '.join(missing)}",
                 f"it has {', '.join(self._clusters)}",
-                f"Take it down (drlib lab down --dir {self.root}), or name another folder.",
+                f"Take it down (drlib lab down --dir {quote(str(self.root))}), or name another folder.",
             )
 
     def up(self, *, deadline_s: float = 90.0) -> Self:
@@ -160,7 +162,7 @@ class Lab:
             raise UsageError(
                 "the lab is up already",
                 f"processes of {self.root} are alive",
-                f"Use it as it is, or first: drlib lab down --dir {self.root}",
+                f"Use it as it is, or first: drlib lab down --dir {quote(str(self.root))}",
             )
         self._claim_folder()
         bootstrap_checkpoint()

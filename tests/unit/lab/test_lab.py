@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from drlib.errors import UsageError
+from drlib.lab.brokers.cluster import link_names, new_specs
+from drlib.lab.brokers.security import LabSecurity
 from drlib.lab.lab import Lab
 
 
@@ -37,3 +41,25 @@ def test_lab_that_is_up_is_not_started_again_and_says_that_it_can_be_used(tmp_pa
             Lab(tmp_path).up()
     finally:
         registry.stop_all(deadline_s=5.0)
+
+
+@pytest.mark.parametrize(
+    ("left_behind", "asked", "why"),
+    [
+        ({}, {"needed": ("LEFT", "RIGHT")}, "has no cluster LEFT, RIGHT: it has paris, lyon"),
+        ({}, {"security": LabSecurity()}, "its clusters are not secured as they have to be here"),
+        ({"security": {}}, {"security": LabSecurity(protocol="SSL")}, "are not secured as they have to be here"),
+    ],
+)
+def test_lab_that_was_left_behind_is_refused_where_its_clusters_are_others(
+    left_behind: dict[str, object], asked: dict[str, Any], why: str, tmp_path: Path
+) -> None:
+    links = dict.fromkeys((name for alias in ("paris", "lyon") for name in link_names(alias, 1)), 1)
+    clusters = {
+        alias: [asdict(spec) for spec in new_specs(alias, str(tmp_path), links, 1)] for alias in ("paris", "lyon")
+    }
+    (tmp_path / ".drlib-lab").write_text("drlib lab\n")
+    (tmp_path / "state.json").write_text(json.dumps({"clusters": clusters, "extra": {}, **left_behind}))
+    with pytest.raises(UsageError, match=why):
+        Lab.attach_or_up(tmp_path, **asked)
+    assert not Lab(tmp_path).registry.records(), "nothing was started"
