@@ -67,11 +67,14 @@ ANALYTICS: Final = "User:analytics"
 
 def require_suitable_lab(lab: Lab, causes: Collection[InjectedCause], level: int | None = None) -> None:
     """Raises `UsageError` if one of `causes` cannot be injected into `lab`, which was started for another purpose, or if it
-    lacks the security that the labs of `level` have."""
+    lacks the security that the labs of `level` have. Faults and moves are those of sites with one broker."""
+    lab.require(SITES)
     names = {injected.cause for injected in causes}
     needs_tls = EXPIRED in names or (level is not None and needed_security(level) is not None)
     lacking = ""
-    if "wrong-acl" in names and not _has_authorizer(lab):
+    if any(len(cluster.brokers) > 1 for cluster in lab.clusters.values()):
+        lacking = "it needs clusters of one broker each, and the lab's have more"
+    elif "wrong-acl" in names and not _has_authorizer(lab):
         lacking = "it needs clusters with an authorizer, and the lab's brokers have none"
     elif "wrong-acl" in names and lab.operator:
         lacking = "it takes a right from a user without rights of its own, and this lab's users have rights by role"
