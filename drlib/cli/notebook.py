@@ -1,6 +1,7 @@
 """`drlib notebook`: JupyterLab on the project's notebooks, with the first one open, until Ctrl-C."""
 
 import os
+import shlex
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -77,7 +78,8 @@ def lab_line(directory: Path) -> str:
     with suppress(UsageError):
         lab = Lab.attach(directory)
     if lab is None or not (lab.owner or any(process.alive for process in lab.status())):
-        return f"No lab is running in {directory}: the notebooks start one, or run `drlib lab up --dir {directory}`."
+        typed = shlex.quote(str(directory))
+        return f"No lab is running in {directory}: the notebooks start one, or run `drlib lab up --dir {typed}`."
     down = [alias for alias, cluster in lab.clusters.items() if not cluster.alive]
     if down and lab.owner:
         return (
