@@ -12,11 +12,14 @@ from confluent_kafka import Consumer, Producer
 from testbed_lessons import lab_of
 
 import drlib
+from drlib import clock
 from drlib.errors import UsageError
 from drlib.kafka.admin.descriptions import Record
 from drlib.lab.lab import Lab
+from drlib.lab.processes import wait_until
 from drlib.model import Flow, TopicPartition
 from drlib.training.academy.lesson import Lesson
+from drlib.training.academy.lessons import l2_retention
 from drlib.training.academy.lessons.l2_retention import CLICKS, GONE
 from drlib.training.academy.open import open_lesson
 from drlib.training.academy.testbed import FAST_RETENTION
@@ -106,6 +109,8 @@ def test_l0_records_copied_by_hand_do_not_pass(lesson_lab: Lab, tmp_path: Path) 
     assert not lesson.testbed.mirror().runs
     again = open_broken("L0", lesson_lab, tmp_path)
     again.start_mirror()
+    write(lesson_lab, "LEFT", again.topic, [(0, None, b"a learner tries the topic")])
+    again.testbed.wait_mirrored(again.topic)
     assert verdicts(again) == ["yes"] * 3
     again.close()
 
@@ -149,6 +154,22 @@ def test_l2_retention_deletes_clicks_and_the_mirror_copies_orders(lesson_lab: La
     assert truth["clicks that are on neither cluster"] == f"{GONE}"
     clicks = {r.value for r in lesson.testbed.read("RIGHT", lesson.testbed.copy(lesson.clicks))}
     assert clicks <= {f"order {n}".encode() for n in range(CLICKS)}
+    lesson.close()
+
+
+def test_l2_orders_that_cross_later_than_their_first_retention_stay_on_right(
+    lesson_lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LEFT retains them for longer in time, and the link is repaired after a pause. With 20 s for the lesson's half an hour."""
+    monkeypatch.setattr(l2_retention, "RETENTION_MS", 20_000)
+    lesson = open_broken("L2", lesson_lab, tmp_path)
+    lesson.keep_for(hours=24)
+    newest_ms = lesson.testbed.read("LEFT", lesson.topic)[-1].timestamp_ms
+    assert wait_until(lambda: clock.now_ms() > newest_ms + 22_000, 60)
+    lesson.mend_link()
+    write(lesson_lab, "LEFT", lesson.topic, [(0, None, b"a learner tries the topic")])
+    lesson.testbed.wait_mirrored(lesson.topic)
+    assert verdicts(lesson) == ["yes", "yes", "yes"]
     lesson.close()
 
 
