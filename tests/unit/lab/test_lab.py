@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -63,3 +64,10 @@ def test_lab_that_was_left_behind_is_refused_where_its_clusters_are_others(
     with pytest.raises(UsageError, match=why):
         Lab.attach_or_up(tmp_path, **asked)
     assert not Lab(tmp_path).registry.records(), "nothing was started"
+
+
+def test_folder_that_was_there_is_private_once_it_is_a_labs(tmp_path: Path) -> None:
+    root = tmp_path / "lab"
+    root.mkdir(mode=0o755)
+    Lab(root)._claim_folder()
+    assert stat.S_IMODE(root.stat().st_mode) == 0o700
