@@ -13,8 +13,10 @@ from testbed_lessons import lab_of
 
 import drlib
 from drlib import clock
+from drlib.drill.testbed.lab_roles import prepare_users
 from drlib.errors import UsageError
 from drlib.kafka.admin.descriptions import Record
+from drlib.lab.brokers.security import MODES
 from drlib.lab.lab import Lab
 from drlib.lab.processes import wait_until
 from drlib.model import Flow, TopicPartition
@@ -113,6 +115,20 @@ def test_l0_records_copied_by_hand_do_not_pass(lesson_lab: Lab, tmp_path: Path) 
     again.testbed.wait_mirrored(again.topic)
     assert verdicts(again) == ["yes"] * 3
     again.close()
+
+
+@pytest.mark.timeout(600)
+def test_lessons_are_passed_on_a_secured_lab_in_a_folder_with_a_space_in_its_name(tmp_path: Path) -> None:
+    with Lab(tmp_path / "my lab", security=MODES["scram"]) as lab:
+        prepare_users(lab)
+        for key in ("L0", "L1", "L3", "L8"):
+            lesson: Any = open_lesson(key, lab.root, tmp_path, answers="reference")
+            getattr(lesson, FIRST[key])()
+            lesson.predict()
+            lesson.break_it()
+            lesson.apply_reference()
+            assert verdicts(lesson) == ["yes"] * 3, key
+            lesson.close()
 
 
 def test_l1_offset_off_by_one_or_moved_on_both_sides_does_not_pass(lesson_lab: Lab, tmp_path: Path) -> None:
