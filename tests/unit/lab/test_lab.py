@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import stat
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
+from written_lab import written_lab
 
 from drlib.errors import UsageError
-from drlib.lab.brokers.cluster import link_names, new_specs
 from drlib.lab.brokers.security import LabSecurity
 from drlib.lab.lab import Lab
 
@@ -55,12 +54,7 @@ def test_lab_that_is_up_is_not_started_again_and_says_that_it_can_be_used(tmp_pa
 def test_lab_that_was_left_behind_is_refused_where_its_clusters_are_others(
     left_behind: dict[str, object], asked: dict[str, Any], why: str, tmp_path: Path
 ) -> None:
-    links = dict.fromkeys((name for alias in ("paris", "lyon") for name in link_names(alias, 1)), 1)
-    clusters = {
-        alias: [asdict(spec) for spec in new_specs(alias, str(tmp_path), links, 1)] for alias in ("paris", "lyon")
-    }
-    (tmp_path / ".drlib-lab").write_text("drlib lab\n")
-    (tmp_path / "state.json").write_text(json.dumps({"clusters": clusters, "extra": {}, **left_behind}))
+    written_lab(tmp_path, ("paris", "lyon"), **left_behind)
     with pytest.raises(UsageError, match=why):
         Lab.attach_or_up(tmp_path, **asked)
     assert not Lab(tmp_path).registry.records(), "nothing was started"
