@@ -305,6 +305,15 @@ def test_lab_that_two_processes_start_at_once_is_started_by_one_and_serves_both(
         Lab.attach(tmp_path / "lab").down()
 
 
+def test_store_of_jars_that_users_share_is_only_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRLIB_JARS", str(jars.store()))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    before = sorted(jars.store().iterdir())
+    made = brokers.bootstrap_checkpoint()
+    assert (made.parent, made.stat().st_size > 0) == (tmp_path / "drlib", True)
+    assert sorted(jars.store().iterdir()) == before
+
+
 @pytest.mark.long
 def test_lab_up_after_down_keep_uses_kept_data(tmp_path: Path, fresh_topic: Callable[[str], str]) -> None:
     topic = fresh_topic("orders")
