@@ -304,7 +304,9 @@ def bootstrap_checkpoint() -> Path:
     The file (metadata.version, transaction.version, group.version, ...) is the same for every cluster, so each broker
     gets a copy instead of a JVM run of its own. Raises `MissingDependency`, `BrokerFailed`.
     """
-    made = cache_folder() / f"bootstrap-{jars.KAFKA_VERSION}.checkpoint"  # users may share a store of jars, and only read it
+    made = (
+        cache_folder() / f"bootstrap-{jars.KAFKA_VERSION}.checkpoint"
+    )  # users may share a store of jars, and only read it
     if made.exists():
         return made
     made.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

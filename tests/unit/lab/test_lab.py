@@ -52,7 +52,7 @@ def test_lab_that_is_up_is_not_started_again_and_says_that_it_can_be_used(tmp_pa
     ],
 )
 def test_lab_that_was_left_behind_is_refused_where_its_clusters_are_others(
-    left_behind: dict[str, object], asked: dict[str, Any], why: str, tmp_path: Path
+    left_behind: dict[str, Any], asked: dict[str, Any], why: str, tmp_path: Path
 ) -> None:
     written_lab(tmp_path, ("paris", "lyon"), **left_behind)
     with pytest.raises(UsageError, match=why):
