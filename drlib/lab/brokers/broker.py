@@ -304,9 +304,8 @@ def bootstrap_checkpoint() -> Path:
     The file (metadata.version, transaction.version, group.version, ...) is the same for every cluster, so each broker
     gets a copy instead of a JVM run of its own. Raises `MissingDependency`, `BrokerFailed`.
     """
-    made = (
-        cache_folder() / f"bootstrap-{jars.KAFKA_VERSION}.checkpoint"
-    )  # users may share a store of jars, and only read it
+    # Not in the store of jars, which users may share and only read.
+    made = cache_folder() / f"bootstrap-{jars.KAFKA_VERSION}.checkpoint"
     if made.exists():
         return made
     made.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
