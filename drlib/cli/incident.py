@@ -7,6 +7,7 @@ Rules: thin; every command uses the newest incident unless --run names another. 
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,7 +57,7 @@ def start(
 
     for path in store.running(runs_dir):
         show(f"{path.name} still runs; from now on, commands without --run mean the new incident.")
-        show(f"End it: drlib incident end --run {path}")
+        show(f"End it: drlib incident end --run {shlex.quote(str(path))}")
     incident = store.begin(runs_dir, seed, level, lab_dir=lab_dir, at_once=at_once)
     show(f"Everything works in {incident.folder}. A fault will follow.")
     show("Next: drlib incident status")
@@ -176,7 +177,7 @@ def solve(
         raise ObjectiveMissed(
             "the reference solution did not get all points",
             f"{result.score.points:g} of 100 points",
-            f"See why: drlib incident reveal --run {incident.folder}",
+            f"See why: drlib incident reveal --run {shlex.quote(str(incident.folder))}",
         )
 
 

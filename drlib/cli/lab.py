@@ -68,10 +68,10 @@ def lab_up(
     file = lab.write_properties()
     show(f"FILE: {file}  (clusters without topics and groups yet)")
     if not lab.secured:
-        show(f"Next: drlib mirror {shlex.quote(str(file))} &")
+        show(f"Next: drlib mirror {_typed(file)} &")
     for line in _users_lines(lab):
         show(line)
-    show(f"Stop it with: drlib lab down --dir {directory}")
+    show(f"Stop it with: drlib lab down --dir {_typed(directory)}")
 
 
 def up_deadline_s(brokers: int) -> float:
@@ -104,12 +104,17 @@ def _users_lines(lab: "Lab") -> Iterator[str]:
     from drlib.drill.readiness.role import Role
 
     source = lab.aliases[0]
-    yield f"Mirror:  drlib mirror {files[Role.MIRROR]}"
-    yield f"Ready?   drlib doctor {files[Role.DOCTOR]}"
-    yield f"Drills:  drlib run RUNBOOK {files[Role.DRILL]}, or failover-drill.yaml with --lab-dir {lab.root}"
-    yield f"Audits:  drlib run RUNBOOK {files[Role.AUDIT]}"
+    yield f"Mirror:  drlib mirror {_typed(files[Role.MIRROR])}"
+    yield f"Ready?   drlib doctor {_typed(files[Role.DOCTOR])}"
+    yield f"Drills:  drlib run RUNBOOK {_typed(files[Role.DRILL])}, or failover-drill.yaml with --lab-dir {_typed(lab.root)}"
+    yield f"Audits:  drlib run RUNBOOK {_typed(files[Role.AUDIT])}"
     admin = lab.client_file(lab.admin)
-    yield f"Admin:   kafka-topics.sh --command-config {admin} --bootstrap-server {lab.clusters[source].bootstrap}"
+    yield f"Admin:   kafka-topics.sh --command-config {_typed(admin)} --bootstrap-server {lab.clusters[source].bootstrap}"
+
+
+def _typed(path: Path | None) -> str:
+    """A path as a shell takes it."""
+    return shlex.quote(str(path))
 
 
 @lab_app.command("status")

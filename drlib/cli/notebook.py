@@ -1,6 +1,7 @@
 """`drlib notebook`: JupyterLab on the project's notebooks, with the first one open, until Ctrl-C."""
 
 import os
+import shlex
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -73,17 +74,19 @@ def lab_line(directory: Path) -> str:
     """Whether a lab runs in `directory`, in one line."""
     from drlib.lab.lab import Lab
 
+    typed = f"--dir {shlex.quote(str(directory))}"
     lab = None
     with suppress(UsageError):
         lab = Lab.attach(directory)
     if lab is None or not (lab.owner or any(process.alive for process in lab.status())):
-        return f"No lab is running in {directory}: the notebooks start one, or run `drlib lab up --dir {directory}`."
+        return f"No lab is running in {directory}: the notebooks start one, or run `drlib lab up {typed}`."
     down = [alias for alias, cluster in lab.clusters.items() if not cluster.alive]
     if down and lab.owner:
         return (
             f"The lab in {directory} is of {lab.owner}, and {', '.join(down)} is not running. Run the notebook again "
-            "from its top: it continues. Or end it: `drlib lab down`."
+            f"from its top: it continues. Or end it: `drlib lab down {typed}`."
         )
     if down:
-        return f"The lab in {directory}: {', '.join(down)} is not running. Restart it: `drlib lab down`, then `drlib lab up`."
+        again = f"`drlib lab down {typed}`, then `drlib lab up {typed}`"
+        return f"The lab in {directory}: {', '.join(down)} is not running. Restart it: {again}."
     return f"The lab in {directory} is running: {', '.join(lab.clusters)}."

@@ -1,8 +1,10 @@
 """A lab: real clusters, the link between them, and the folder that holds both.
 
 Rules: any process that can read `state.json` (0600) can attach; `down` leaves no process and, without `keep`, no data; what
-`up` started before it failed is stopped; a folder that holds anything else is neither used nor removed.
+`up` started before it failed is stopped; of two processes that start one at the same moment the second waits, and finds it; a
+folder that holds anything else is neither used nor removed.
 Not for: what runs on the clusters (`lab.workload`).
+Longer than most modules: a lab's life from its start to its end, and what its clients get of it.
 """
 
 import json
@@ -22,7 +24,7 @@ import javaproperties
 from pydantic import TypeAdapter
 
 from drlib.errors import UsageError
-from drlib.files import read_json, write_whole
+from drlib.files import file_lock, read_json, write_whole
 from drlib.lab import jars
 from drlib.lab.brokers.broker import BrokerSpec, bootstrap_checkpoint
 from drlib.lab.brokers.cluster import Cluster, broker_names, link_names, new_specs
@@ -40,7 +42,7 @@ def replication_factors(brokers: int) -> dict[str, str]:
 
 
 ONE_BROKER: Final[Mapping[str, str]] = MappingProxyType(replication_factors(1))
-_STATE_NAME: Final = "state.json"
+STATE_NAME: Final = "state.json"
 PROXY: Final = "proxy"  # its name among the processes
 _PROXY_STATE: Final = "proxy.json"
 _MARK: Final = ".drlib-lab"  # marks the lab's own folder, which `down` may remove
@@ -89,7 +91,7 @@ class Lab:
         state = _read_state(root)
         if state is None:
             raise UsageError(
-                "There is no lab", f"{root} holds no {_STATE_NAME}", f"Start one: drlib lab up --dir {quote(str(root))}"
+                "There is no lab", f"{root} holds no {STATE_NAME}", f"Start one: drlib lab up --dir {quote(str(root))}"
             )
         lab = cls(
             root,
@@ -122,22 +124,33 @@ class Lab:
     ) -> tuple[Self, bool]:
         """The lab that runs in `root`, or one with `aliases` and what follows started there, and whether it was now.
 
-        A lab runs while any of its processes does: a cluster that a drill killed does not matter. Raises `UsageError` when
-        a lab that runs lacks one of the clusters `needed`, or has other security than is asked for, and what `up` raises.
+        A lab runs while any of its processes does: a cluster that a drill killed does not matter. Raises `UsageError` when the
+        lab that is there, running or left behind, lacks one of the clusters `needed`, or has other security than is asked for,
+        and what `up` raises.
         """
+        if root.is_dir():
+            with file_lock(root):  # another process may be starting it
+                pass
         lab: Self | None = None
         with suppress(UsageError):
             lab = cls.attach(root)
-        if lab is None or not any(process.alive for process in lab.status()):
-            return cls(root, aliases, extra=extra, security=security, detach=detach, owner=owner).up(), True
-        lab.require(needed)
-        if security is not None and lab._security != security:
-            raise UsageError(
-                f"the lab in {lab.root} cannot be used",
-                "its clusters are not secured as they have to be here",
-                f"Take it down (drlib lab down --dir {lab.root}), or name another folder.",
-            )
-        return lab, False
+        if lab is not None:  # one that was left behind is started as it was
+            lab.require(needed)
+            if security is not None and lab._security != security:
+                raise UsageError(
+                    f"the lab in {lab.root} cannot be used",
+                    "its clusters are not secured as they have to be here",
+                    f"Take it down (drlib lab down --dir {quote(str(lab.root))}), or name another folder.",
+                )
+            if lab._runs:
+                return lab, False
+        started = cls(root, aliases, extra=extra, security=security, detach=detach, owner=owner)
+        try:
+            return started.up(), True
+        except UsageError:
+            if not started._runs:
+                raise
+        return cls.attach_or_up(root, aliases, needed=needed, security=security)  # another process was faster
 
     def require(self, aliases: Iterable[str]) -> None:
         """Raises `UsageError` when the lab lacks one of the clusters `aliases`."""
@@ -145,7 +158,7 @@ class Lab:
             raise UsageError(
                 f"the lab in {self.root} has no cluster {', '.join(missing)}",
                 f"it has {', '.join(self._clusters)}",
-                f"Take it down (drlib lab down --dir {self.root}), or name another folder.",
+                f"Take it down (drlib lab down --dir {quote(str(self.root))}), or name another folder.",
             )
 
     def up(self, *, deadline_s: float = 90.0) -> Self:
@@ -156,13 +169,26 @@ class Lab:
         """
         jars.java()
         jars.classpath("kafka")
-        if any(status.alive for status in self.status()):
+        self._refuse_running()
+        self._make_folder()
+        with file_lock(self.root):  # of two processes at the same moment one starts it
+            self._refuse_running()
+            self._claim_folder()
+            return self._start(deadline_s)
+
+    def _refuse_running(self) -> None:
+        if self._runs:
             raise UsageError(
                 "the lab is up already",
                 f"processes of {self.root} are alive",
-                f"Use it as it is, or first: drlib lab down --dir {self.root}",
+                f"Use it as it is, or first: drlib lab down --dir {quote(str(self.root))}",
             )
-        self._claim_folder()
+
+    @property
+    def _runs(self) -> bool:
+        return any(process.alive for process in self.status())
+
+    def _start(self, deadline_s: float) -> Self:
         bootstrap_checkpoint()
         kept = _read_state(self.root)
         try:
@@ -189,7 +215,7 @@ class Lab:
         except BaseException:
             self.registry.stop_all(deadline_s=1.0)
             if kept is None:  # keep the logs, but leave no lab to attach to
-                (self.root / _STATE_NAME).unlink(missing_ok=True)
+                (self.root / STATE_NAME).unlink(missing_ok=True)
             raise
         return self
 
@@ -292,9 +318,7 @@ class Lab:
     def __exit__(self, *_: object) -> None:
         self.down()
 
-    def _claim_folder(self) -> None:
-        if (self.root / _MARK).exists():
-            return
+    def _make_folder(self) -> None:
         if not self.root.parent.is_dir():  # most likely a typing error: a lab in an unexpected place would go unnoticed
             raise UsageError(
                 f"There is no lab in {self.root}",
@@ -302,6 +326,10 @@ class Lab:
                 "Correct the path, or create that folder first",
             )
         self.root.mkdir(mode=0o700, exist_ok=True)
+
+    def _claim_folder(self) -> None:
+        if (self.root / _MARK).exists():
+            return
         others = [path.name for path in self.root.iterdir() if not path.name.startswith("processes.")]
         if others:
             raise UsageError(
@@ -309,6 +337,8 @@ class Lab:
                 f"it holds {others[0]}, and taking the lab down would remove that",
                 "Name a folder that is empty or does not exist",
             )
+        with suppress(PermissionError):  # another user's folder, which is that user's to close
+            self.root.chmod(0o700)  # it may have been there, open to others
         write_whole(self.root / _MARK, "drlib lab\n")
 
     def _start_proxy(self, ports: Mapping[str, int]) -> None:
@@ -344,7 +374,7 @@ class Lab:
             "security": as_state(self._security),
             "owner": self.owner,
         }
-        write_whole(self.root / _STATE_NAME, json.dumps(state, indent=1))
+        write_whole(self.root / STATE_NAME, json.dumps(state, indent=1))
         for cluster in self._clusters.values():
             for broker in cluster.brokers:
                 for name, (_advertised, port) in broker.spec.links.items():
@@ -395,6 +425,6 @@ _STATE: Final = TypeAdapter(_State)
 
 def _read_state(root: Path) -> _State | None:
     try:
-        return read_json(root / _STATE_NAME, _STATE, "Delete it, and start a new lab.")
+        return read_json(root / STATE_NAME, _STATE, "Delete it, and start a new lab.")
     except FileNotFoundError:
         return None

@@ -42,7 +42,7 @@ class Tour(Closing):
 
     @checked
     def __init__(self, lab_dir: str | Path = "../.lab", topic: str = "hello") -> None:
-        self._lab, self._own = Lab.attach_or_up(Path(lab_dir))
+        self._lab, self._own = Lab.attach_or_up(Path(lab_dir), needed=(FLOW.source, FLOW.target))
         self._topic = topic
         self._copy = POLICY.remote_topic(FLOW.source, topic)
         self._mirrors = LabMirrors(self._lab, f"{topic}-mirror", topic, (FLOW,), positions=True, lanes=2)

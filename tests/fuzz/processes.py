@@ -85,7 +85,7 @@ LABS: Final = samples.as_json({"clusters": {"LEFT": [_BROKER]}, "extra": {"a": "
 
 
 def lab_state(data: bytes) -> object:
-    return lab._read_state(in_details(lab._STATE_NAME, data))
+    return lab._read_state(in_details(lab.STATE_NAME, data))
 
 
 PROCESSES: Final = samples.as_json({"w": {"name": "w", "pid": 5, "started_ticks": 7, "boot_id": "b", "log": "/x"}})

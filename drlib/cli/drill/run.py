@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shlex
 import shutil
 import signal
 from collections.abc import Callable, Mapping
@@ -329,7 +330,7 @@ def _end(lab: Lab) -> None:
     if alive := [f"{process.name} (pid {process.pid})" for process in lab.status() if process.alive]:
         print_error(
             f"{', '.join(alive)} could not be stopped: the lab's folder {lab.root} is kept. "
-            f"Stop what is left with: drlib lab down --dir {lab.root}"
+            f"Stop what is left with: drlib lab down --dir {shlex.quote(str(lab.root))}"
         )
         return
     shutil.rmtree(lab.root, ignore_errors=True)  # ours alone; a lab that never came up leaves it behind

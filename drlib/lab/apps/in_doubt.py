@@ -9,12 +9,14 @@ from collections.abc import Callable, Collection, Sequence
 
 from drlib.client.pointer import Pointer
 from drlib.errors import Unreachable
+from drlib.formats import one_line
 from drlib.lab.apps.fleet import Sent
 from drlib.lab.apps.flights import Flight
 from drlib.lab.checker import scan
 from drlib.lab.checker.history import Mirrored, ProducedStatus
 from drlib.lab.checker.history_files import HistoryWriter
 from drlib.lab.connection import Where
+from drlib.outgoing.terminal import show
 
 _TAIL_MARGIN_MS = 2000  # timestamps are taken before records are queued
 
@@ -28,11 +30,14 @@ def find_on_mirror(
     """
     if not ids or remote_topic is None:
         return {}
+    said = ""
     while not stopping():
         try:
             return scan.find_in_tail(where, remote_topic, ids, oldest_ms - _TAIL_MARGIN_MS, deadline_s=5.0)
-        except Unreachable:
-            continue
+        except Unreachable as error:
+            if str(error) != said:  # once, however long it lasts
+                said = str(error)
+                show(one_line(f"{len(ids)} records in doubt wait: {said}"), error=True)
     return None
 
 

@@ -22,7 +22,7 @@ from typing import Final
 import javaproperties
 
 from drlib.errors import Unreachable
-from drlib.files import read_stored, write_whole
+from drlib.files import cache_folder, read_stored, write_whole
 from drlib.lab import jars
 from drlib.lab.brokers import class_archive, jvm_log
 from drlib.lab.brokers.security import Vault
@@ -299,15 +299,17 @@ def new_id() -> str:
 
 
 def bootstrap_checkpoint() -> Path:
-    """The feature levels of a new 4.3 cluster, written by Kafka's StorageTool once per set of jars.
+    """The feature levels of a new 4.3 cluster, written by Kafka's StorageTool once for each user.
 
     The file (metadata.version, transaction.version, group.version, ...) is the same for every cluster, so each broker
     gets a copy instead of a JVM run of its own. Raises `MissingDependency`, `BrokerFailed`.
     """
-    made = jars.store() / f"bootstrap-{jars.KAFKA_VERSION}.checkpoint"
+    # Not in the store of jars, which users may share and only read.
+    made = cache_folder() / f"bootstrap-{jars.KAFKA_VERSION}.checkpoint"
     if made.exists():
         return made
-    with tempfile.TemporaryDirectory(dir=jars.store(), prefix=".format-") as scratch:
+    made.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=made.parent, prefix=".format-") as scratch:
         directory = Path(scratch)
         spec = BrokerSpec("FORMAT", 1, new_id(), scratch, 1, 2, 3, 4, f"1@{HOST}:4", 1)
         config = directory / "server.properties"

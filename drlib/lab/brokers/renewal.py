@@ -51,7 +51,7 @@ def renew_certificate(cluster: Cluster, until: datetime | None = None) -> None:
     ]
     admin = AdminClient({"bootstrap.servers": cluster.internal_bootstrap, "log_level": 0, **cluster.broker_client()})
     for changed in admin.incremental_alter_configs(resources, request_timeout=_S).values():
-        changed.result(_S)
+        changed.result(_S + 1)
     for broker in cluster.brokers:  # the change is in effect a moment later, at one listener after the other
         spec = broker.spec
         known = {"CLIENT": spec.client_port, "LINK": spec.link_port, "APPS": spec.apps_port, **spec.more}

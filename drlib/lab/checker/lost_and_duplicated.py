@@ -263,7 +263,9 @@ def _judge_group(
         f"{len(consumed):,} processed: {len(consumed) - new:,} written to {evidence.source}, "
         f"{new:,} to {evidence.target} after the move"
     ]
+    came = any(row.cluster == evidence.target for row in consumed) or not due
     parts += [f"{len(unread):,} yet to read"]
+    parts += [f"it has read nothing on {evidence.target}"] * (not came)
     parts += [f"read again: {', '.join(sorted(again)[:3])}"] * bool(again)
     parts += [f"skipped: {', '.join(skipped[:3])}"] * bool(skipped)
     parts += [f"out of order: {record}" for record in out_of_order[:1]]
@@ -279,6 +281,7 @@ def _judge_group(
         reached,
         len(unread),
         "; ".join(parts),
+        came,
     )
 
 
@@ -299,10 +302,15 @@ def _left_unknown(commits: Iterable[Committed], cluster: str) -> bool:
 def _group_findings(group: GroupReport) -> list[Check]:
     name = f"group {group.group}"
     return [
-        decide(f"{name} reads nothing again", group.re_read is not None, group.re_read == 0, group.evidence),
+        decide(
+            f"{name} reads nothing again",
+            group.re_read is not None and (group.came or group.re_read > 0),
+            group.re_read == 0,
+            group.evidence,
+        ),
         decide(
             f"{name} skips nothing",
-            group.skipped is not None and (group.reached or group.skipped > 0),
+            group.skipped is not None and ((group.reached and group.came) or group.skipped > 0),
             group.skipped == 0,
             group.evidence if group.reached else f"it has not read the remote topic to its end; {group.evidence}",
         ),

@@ -99,7 +99,7 @@ class GroupReport:
     `re_read`: records processed again after the move. `skipped`: records on the target between its last source commit
     and its final position that it processed on neither cluster. `last_commit`: its last acknowledged source positions as
     (partition, offset). `reached`: it has read the remote topic to its end. `behind`: records on the target that it has
-    not read yet.
+    not read yet. `came`: it has read on the target, or nothing was due there; else its move proves nothing.
     """
 
     group: str
@@ -110,6 +110,7 @@ class GroupReport:
     reached: bool
     behind: int | None
     evidence: str
+    came: bool = True  # not in what earlier versions stored
 
 
 def decide(name: str, known: bool, holds: bool, evidence: str, price: str = "") -> Check:

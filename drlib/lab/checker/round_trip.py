@@ -11,7 +11,7 @@ Not for: one move only (`failover`); reading files or topics.
 
 import itertools
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from drlib.lab.checker.history import CommitStatus, Consumed, History, Mirrored, ProducedStatus
@@ -26,7 +26,9 @@ class Trip:
     """The evidence. `home_log`, `away_log`: scans of the mirror topic and the local one on that cluster; `quarantine`: of the
     quarantine topic. `settled`: the decision about the tail; None: the move was planned, so there must be no tail.
     `before_return`: where both directions copy the topic under its one name, AWAY's log of it while HOME had failed; then
-    nothing is settled. None: mirror topics have other names."""
+    nothing is settled. None: mirror topics have other names. `crossed`: the positions in HOME's topic that AWAY knew of groups
+    when they moved, by group and partition: commits behind them were lost with HOME, and no others. None: they are not known,
+    and any record that is read again there may be one of those."""
 
     home: str
     away: str
@@ -38,6 +40,7 @@ class Trip:
     quarantine: tuple[Mirrored, ...] = ()
     settled: Settle | None = None
     before_return: tuple[Mirrored, ...] | None = None
+    crossed: Mapping[tuple[str, int], int] | None = None
 
     @property
     def unplanned(self) -> bool:
@@ -211,6 +214,10 @@ def _group(
                 sent += 1
             else:
                 again += 1
+    if trip.crossed is not None:
+        lost_commits = sum(max(0, at - trip.crossed.get((group, number), 0)) for number, at in taken.items())
+        beyond = max(0, failover - sent - lost_commits)
+        failover, again = failover - beyond, again + beyond
     late = [row.id in tail for row, _ in disordered(rows)]
     skipped = sum(name not in places for name in due)
     return GroupTrip(group, len(rows), again, failover, sent, tails, skipped, sum(late), len(late) - sum(late))

@@ -25,6 +25,9 @@ from drlib.errors import Unreachable
 from drlib.lab.checker.history import Mirrored, digest
 from drlib.lab.connection import Where, connection
 
+_AGAIN_S = 0.1
+_REMEDY = "Read the broker's log, and check that this client may read the topic"
+
 
 def scan(
     where: Where,
@@ -36,8 +39,8 @@ def scan(
 ) -> Iterator[Mirrored]:
     """Every record of `topic` now on the cluster, or only those from the first with a timestamp >= `since_ms` on.
 
-    Partitions interleave; each one is in order. A topic that does not exist has no records. Raises Unreachable when the
-    end is not reached within `deadline_s` seconds.
+    Partitions interleave; each one is in order. A topic that does not exist has no records, one that cannot be asked for has
+    unknown ones. Raises Unreachable when the end is not reached within `deadline_s` seconds, or may not be read.
     """
     until = time.monotonic() + deadline_s
     consumer = Consumer(
@@ -70,6 +73,8 @@ def scan(
                 raise Unreachable(
                     f"could not read {topic} to its end", f"it took more than {deadline_s:g} s", "Read the broker's log"
                 )
+    except KafkaException as error:
+        raise Unreachable(f"could not read {topic} to its end", error.args[0].str(), _REMEDY) from error
     finally:
         consumer.close()
 
@@ -113,14 +118,21 @@ def number(content: bytes | None) -> int:
 
 
 def _start(consumer: Consumer, topic: str, since_ms: int | None, until: float) -> dict[int, int]:
-    """Assign every partition with records to read; their ends by partition."""
+    """Assign every partition with records to read; their ends by partition. Repeats what is not answered."""
     while True:
         try:
-            metadata = consumer.list_topics(topic, timeout=2).topics[topic]
-            break
+            return _assign(consumer, topic, since_ms)
         except KafkaException as error:
             if time.monotonic() > until:
-                raise Unreachable(f"no metadata of {topic}", error.args[0].str(), "Read the broker's log") from None
+                raise Unreachable(f"the ends of {topic} are unknown", error.args[0].str(), _REMEDY) from None
+            consumer.poll(_AGAIN_S)
+
+
+def _assign(consumer: Consumer, topic: str, since_ms: int | None) -> dict[int, int]:
+    """Raises `KafkaException` for any answer that does not say where the records are."""
+    metadata = consumer.list_topics(topic, timeout=2).topics[topic]
+    if metadata.error is not None and metadata.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+        raise KafkaException(metadata.error)
     starts: list[TopicPartition] = []
     ends: dict[int, int] = {}
     for partition in metadata.partitions:
@@ -130,6 +142,9 @@ def _start(consumer: Consumer, topic: str, since_ms: int | None, until: float) -
             starts.append(TopicPartition(topic, partition, OFFSET_BEGINNING if since_ms is None else since_ms))
     if since_ms is not None and starts:
         starts = consumer.offsets_for_times(starts, timeout=10)
+        for at in starts:
+            if at.error is not None:
+                raise KafkaException(at.error)
         for at in [at for at in starts if at.offset < 0]:  # nothing that young
             del ends[at.partition]
         starts = [at for at in starts if at.offset >= 0]

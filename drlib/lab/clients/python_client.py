@@ -31,9 +31,9 @@ from drlib.files import stored_descriptor
 from drlib.kafka.admin.connect import librdkafka
 from drlib.kafka.java_formats.properties import read
 from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.lab.checker import scan
 from drlib.lab.checker.history import NO_OFFSET, CommitStatus, Committed, Consumed, Produced, ProducedStatus
 from drlib.lab.checker.history_files import HistoryWriter
-from drlib.lab.checker.scan import to_mirrored
 from drlib.outgoing.environment import child_environment
 from drlib.outgoing.terminal import show
 
@@ -234,7 +234,7 @@ def consume_confluent(client: Client, history: HistoryWriter) -> None:
     consumer.subscribe(client.topics)
     while not client.ended:
         messages = [message for message in consumer.consume(100, 0.2) if message.error() is None]
-        rows = [(r.topic, r.partition, r.offset, r.id, r.key, r.n) for r in map(to_mirrored, messages)]
+        rows = [(r.topic, r.partition, r.offset, r.id, r.key, r.n) for r in map(scan.to_mirrored, messages)]
         processed(client, history, rows)
         if messages:
             try:
@@ -306,7 +306,7 @@ def _rows(found: Sequence[object]) -> list[Where]:
     rows: list[Where] = []
     for each in found:
         headers = dict(each.headers)  # type: ignore[attr-defined]
-        identity = headers["id"].decode(), each.key.decode(), int(headers["n"])  # type: ignore[attr-defined]
+        identity = scan.text(headers.get("id")), scan.text(each.key), scan.number(headers.get("n"))  # type: ignore[attr-defined]
         rows.append((each.topic, each.partition, each.offset, *identity))  # type: ignore[attr-defined]
     return rows
 

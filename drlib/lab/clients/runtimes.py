@@ -92,6 +92,12 @@ def found() -> tuple[Runtime, ...]:
     return tuple(Runtime(family.name, version(family.name), missing(family.name, machine)) for family in FAMILIES)
 
 
+def forget() -> None:
+    """Let `found` look at this machine again: something may be installed since."""
+    found.cache_clear()
+    _has_compiler.cache_clear()
+
+
 def look() -> Machine:
     """What is on this machine."""
     return Machine(

@@ -7,6 +7,7 @@ can be deleted. On a secured lab it is the lab's admin: the mirror's user has ri
 Not for: moving groups; checkpoints are emitted only where `positions` asks for them.
 """
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
@@ -113,6 +114,11 @@ class MirrorWorker:
     @property
     def runs(self) -> bool:
         return self.lab.registry.alive(self.name)
+
+    @property
+    def command(self) -> str:
+        """What starts a worker for its file in a shell."""
+        return f"drlib mirror {shlex.quote(str(self.properties.resolve()))}"
 
     @property
     def settings(self) -> MirrorSettings:

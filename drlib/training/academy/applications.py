@@ -14,7 +14,7 @@ from typing import Final
 from drlib import decoding
 from drlib.errors import MissingDependency, UsageError
 from drlib.lab.checker.history_files import read_history
-from drlib.lab.clients.runtimes import Client, command, found
+from drlib.lab.clients.runtimes import Client, command, forget, found
 from drlib.model import TopicPartition
 from drlib.runs.table import Table
 from drlib.training.academy.lesson import BREAK, Lesson
@@ -47,6 +47,7 @@ class Application:
     def require(self) -> None:
         """Raises `MissingDependency` where this machine cannot run its family."""
         if missing := next((each.missing for each in found() if each.family == self.family), ""):
+            forget()
             raise MissingDependency(f"{self.short} cannot be started", missing, "Install it, then run this cell again.")
 
     def start(self, alias: str, *topics: str) -> None:

@@ -21,6 +21,7 @@ from drlib import decoding
 from drlib.decoding import Undecodable
 from drlib.errors import UsageError
 from drlib.files import file_lock, read_stored, write_whole
+from drlib.runs.folder import unwritable
 from drlib.training.academy import points
 from drlib.training.academy.points import Attempt, LessonRecord
 
@@ -161,11 +162,21 @@ def forget(folder: Path, names: tuple[str, ...] = ()) -> tuple[str, ...]:
 
 
 def _write(folder: Path, progress: Progress) -> None:
-    write_whole(folder / FILE, _ADAPTER.dump_json(_File(progress, _seal(progress)), indent=1))
+    try:
+        write_whole(folder / FILE, _ADAPTER.dump_json(_File(progress, _seal(progress)), indent=1))
+    except OSError as error:
+        raise UsageError(
+            f"{folder / FILE} was not written",
+            f"{error.strerror or error}; what the call did on the clusters is done, and not recorded",
+            "Make room, then run the cell again.",
+        ) from error
 
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(folder, error) from error
     with file_lock(folder):
         yield

@@ -28,7 +28,7 @@ from drlib.kafka.admin.descriptions import Isolation, Range, Record
 from drlib.kafka.admin.errors import GroupNotEmpty
 from drlib.lab import clocks
 from drlib.lab.brokers.security import LabSecurity
-from drlib.lab.lab import ONE_BROKER, PROXY, Lab
+from drlib.lab.lab import PROXY, Lab
 from drlib.lab.processes import wait_until
 from drlib.lab.workload.mirrors import POLICY, LabMirrors, partition_statuses, refuse_other_workers
 from drlib.lab.workload.topics import TopicSpec, acknowledged, create_topics, log_ends, place_group
@@ -42,6 +42,7 @@ FORWARD: Final = Flow("LEFT", "RIGHT")
 # Matches topics and groups of any attempt, and mirror topics of such topics.
 ATTEMPT_NAMES: Final = re.compile(r"(^|[.-])l[0-8]-[0-9a-f]{4}-")
 WORKER: Final = "lesson-"
+_OWN_CONFIGS: Final = {"sync.topic.configs.enabled": "false"}  # those of mirror topics are the lesson's
 _KEEPS_NAMES: Final = {"replication.policy.class": IDENTITY}
 HISTORY: Final = ".jsonl"
 KEYS: Final = 20
@@ -104,7 +105,7 @@ class LessonTestbed:
         """The worker that mirrors this attempt's topics over `flow`; where names are kept, in both directions."""
         flows = (FORWARD, FORWARD.reverse) if self.keeps_names else (flow,)
         name = f"{WORKER}{self.prefix}{'both' if self.keeps_names else flow.source.lower()}"
-        keys = _KEEPS_NAMES if self.keeps_names else {}
+        keys = {**_OWN_CONFIGS, **(_KEEPS_NAMES if self.keeps_names else {})}
         return LabMirrors(self.lab, name, f"{re.escape(self.prefix)}.*", flows, positions=True, lanes=LANES, keys=keys)
 
     @property
@@ -125,7 +126,7 @@ class LessonTestbed:
 
     @property
     def file(self) -> Path:
-        """A connect-mirror-maker.properties of this attempt, with the addresses that applications use."""
+        """A connect-mirror-maker.properties of this attempt, with addresses and, of a secured lab, a login."""
         path = self.lab.root / f"{WORKER}{self.prefix}clusters.properties"
         if not path.exists():
             lines = {
@@ -135,7 +136,7 @@ class LessonTestbed:
                 "topics": f"{re.escape(self.prefix)}.*",
                 "groups": f"{re.escape(self.prefix)}.*",
                 **({f"{FORWARD.reverse}.enabled": "true", **_KEEPS_NAMES} if self.keeps_names else {}),
-                **ONE_BROKER,
+                **self.lab.mirror_keys(("LEFT", "RIGHT"), "CLIENT"),
             }
             write_whole(path, javaproperties.dumps(lines, timestamp=None))
         return path

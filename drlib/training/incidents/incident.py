@@ -31,7 +31,7 @@ from drlib.training.incidents.rules.reveal import Reveal, build_reveal
 from drlib.training.incidents.rules.score import EventKind, acknowledges, quiet_since, recovered_since
 from drlib.training.incidents.rules.seed import IncidentPlan, draw_plan
 from drlib.training.incidents.rules.symptoms import STALL_S, Observation, Symptom, detect_symptoms
-from drlib.training.incidents.watch import inject_and_record
+from drlib.training.incidents.watch import LASTS_S, inject_and_record
 
 LAB_DIR: Final = "lab"
 _SETTLE_S: Final = 30.0
@@ -183,8 +183,8 @@ class Incident:
         self.record.write(
             EventKind.FINISHED, recovered=recovered, lost=measurements.lost, read_again=measurements.read_again
         )
-        if self._own_lab() and not keep_lab:
-            testbed.lab.down()
+        if not keep_lab:
+            self.close()
         reveal = self.reveal()
         score = {"points": reveal.score.points, **asdict(reveal.score)}
         write_whole(self.folder / "score.json", json.dumps(score, indent=1) + "\n")
@@ -210,8 +210,7 @@ class Incident:
         if self._own_lab():
             testbed.lab.down()
         else:
-            for name in (*testbed.application_names(), WATCH):
-                testbed.lab.registry.stop(name)
+            testbed.stop_all()
 
     def testbed(self) -> IncidentTestbed:
         """Attach to the incident's lab. Raises `UsageError` when it is down."""
@@ -234,7 +233,8 @@ class Incident:
         if not testbed.applications.runs(WATCH):
             raise UsageError(
                 "this incident is not watched any more",
-                f"its watch process has ended; see {testbed.lab.root / WATCH}.log",
+                f"its watch process has ended, at the latest {LASTS_S / 3600:g} hours after its start; "
+                f"see {testbed.lab.root / WATCH}.log",
                 "End it with `drlib incident end` and start another.",
             )
         return True

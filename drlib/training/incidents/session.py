@@ -7,6 +7,7 @@ Not for: what the calls do (`incident`), their tables and figures (`pictures`).
 
 from __future__ import annotations
 
+import shlex
 import time
 from contextlib import nullcontext
 from pathlib import Path
@@ -184,7 +185,7 @@ class IncidentSession(Closing):
             raise UsageError(
                 "the debriefing was not written",
                 f"{error.strerror or error}; the incident itself is finished and kept",
-                f"Make room, then: drlib incident debriefing --write --run {self.incident.folder}",
+                f"Make room, then: drlib incident debriefing --write --run {shlex.quote(str(self.incident.folder))}",
             ) from error
 
     def played(self) -> Played:

@@ -5,6 +5,7 @@ unknown. That there are no symptoms is said with what it means: nothing was seen
 Not for: judging (`drlib.training.incidents.rules`).
 """
 
+import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -60,7 +61,7 @@ def status_shown(observation: Observation, symptoms: Sequence[Symptom], calm: Ca
     rows.append(_row("mirror", "LEFT->RIGHT", state="runs" if observation.mirror_runs else "does not run"))
     title = f"{headline(symptoms, calm)}, {formats.moment(observation.at_ms)}"
     above = _Said((*(f"symptom: {symptom.value}" for symptom in symptoms), next_step(symptoms, calm)))
-    return Table(title, rows, note=f"What the mirror reports:\ndrlib status {properties}", above=above)
+    return Table(title, rows, note=f"What the mirror reports:\ndrlib status {shlex.quote(properties)}", above=above)
 
 
 def from_here(path: Path, here: Path) -> str:

@@ -1,7 +1,8 @@
 """Where incidents are kept: each in a run folder, created, found again, and opened for a notebook.
 
 Rules: an incident is a folder below `runs_dir` with an incident's journal; the newest one is used unless one is named. What
-can be refused is refused before there is a folder; a start that fails leaves none.
+can be refused is refused before there is a folder; a start that fails leaves none. What a killed start has left, clusters that
+run and a folder that no incident is in, the next start removes.
 """
 
 import shutil
@@ -11,8 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from drlib.errors import UsageError
+from drlib.lab.lab import STATE_NAME, Lab
 from drlib.runs import folder
 from drlib.runs.journal import JOURNAL
+from drlib.runs.lock import alone, held
 from drlib.training.incidents.incident import LAB_DIR, Incident, require_startable
 from drlib.training.incidents.lab.testbed import HISTORY
 from drlib.training.incidents.record import FILES, GAME
@@ -21,6 +24,7 @@ from drlib.training.incidents.team.seat import TeamSeat
 from drlib.training.incidents.team.seats import Access, require_access, require_name, seats_of
 
 NAME = "incident"
+_STARTING: Final = ".starting.lock"
 STARTED: Final = FILES | {LAB_DIR, HISTORY}  # what a start puts into its folder
 
 
@@ -29,12 +33,22 @@ def begin(
 ) -> Incident:
     """Start a new incident in a new folder, which is there only if it was started. Raises what `Incident.start` raises."""
     require_startable(seed, level, lab_dir)
+    _remove_killed_starts(runs_dir)
     run = folder.create(runs_dir, NAME)
     try:
-        return Incident.start(run.path, seed, level, lab_dir=lab_dir, at_once=at_once)
+        with alone(run.path, _STARTING, "it is being started", "Wait until it works."):
+            return Incident.start(run.path, seed, level, lab_dir=lab_dir, at_once=at_once)
     except BaseException:
         folder.discard(run)
         raise
+
+
+def _remove_killed_starts(runs_dir: Path) -> None:
+    for state in runs_dir.glob(f"*-{NAME}-*/{LAB_DIR}/{STATE_NAME}"):
+        path = state.parents[1]
+        if not (path / GAME).exists() and not held(path, _STARTING):
+            Lab.attach(state.parent).down()
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def find(runs_dir: Path, run: Path | None = None) -> Incident:

@@ -4,7 +4,7 @@ and records what it sees.
 Rules: observations and symptoms are public, injected causes and recovery are sealed. An incident recovers only after each
 of its causes showed a symptom: a fault without a visible effect yet does not count as repaired. Causes that a game master
 adds are read from the sealed journal. Apart from injecting, the watch changes nothing. It outlives the process that started
-it and ends with the lab.
+it and ends with the lab; after `LASTS_S` it stops what writes and ends: a forgotten incident would fill the disk.
 Not for: scoring.
 
 Run as `python -m drlib.training.incidents.watch FOLDER LAB [DELAY_S]`; without a delay it injects nothing.
@@ -35,6 +35,7 @@ from drlib.training.incidents.rules.symptoms import Observation, detect_symptoms
 KEPT_MS: Final = 9_000
 PERIOD_S: Final = 0.8
 SAVED_S: Final = 5.0
+LASTS_S: Final = 8 * 3600.0  # of running, in which about 5 GB are written
 
 
 class IncidentWatch:
@@ -55,7 +56,12 @@ class IncidentWatch:
     def run(self, stop: Stop, delay_s: float | None) -> None:
         """Observe until `stop`. `delay_s`: seconds from now to the injection; None to inject nothing."""
         due = None if delay_s is None else time.monotonic() + delay_s
+        until = time.monotonic() + LASTS_S
         while not stop.wait(0.0):
+            if time.monotonic() >= until:
+                self._testbed.stop_writers()
+                show(f"after {LASTS_S / 3600:g} hours the applications and the mirror were stopped", error=True)
+                break
             self._observe()  # before the faults, which may take long to inject: players ask for it meanwhile
             if due is not None and time.monotonic() >= due:
                 due = None

@@ -31,7 +31,7 @@ from drlib.lab.link.sizing import (
     size,
     usual_request,
 )
-from drlib.lab.link_trial import LinkTrial
+from drlib.lab.link_trial import SOURCE, TARGET, LinkTrial
 from drlib.runs import verdict as verdicts
 from drlib.runs.table import Table, verdict_table
 from drlib.ui.sizing import verdict as sizing_verdict
@@ -213,7 +213,7 @@ class Trial:
 
 def measured(lab_dir: Path, link: LinkSpec, *, partitions: int = 4, megabytes: int = 64) -> Trial:
     """Run the trial on the lab in `lab_dir`, started and stopped here where none runs."""
-    lab, own = Lab.attach_or_up(lab_dir)
+    lab, own = Lab.attach_or_up(lab_dir, needed=(SOURCE, TARGET))
     try:
         with LinkTrial(lab, link, partitions=partitions, megabytes=megabytes) as trial:
             measurements = [trial.waiting(request) for request in TRIED]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,17 +20,41 @@ from drlib.drill.readiness.doctor import doctor
 from drlib.drill.readiness.score import Finding, Severity
 from drlib.lab.brokers.acls import grant_application
 from drlib.lab.brokers.security import MODES
+from drlib.lab.checker.history import CONSUMED
+from drlib.lab.checker.history_files import read_history
 from drlib.lab.clients import runtimes
 from drlib.lab.clients.families import BY_NAME, chosen, on_secured_lab
 from drlib.lab.clients.on_lab import Chosen, LabClients, One
 from drlib.lab.clients.python_client import starts_path
 from drlib.lab.clients.rules import Move, continued, finished, judge
 from drlib.lab.lab import Lab
-from drlib.lab.workload.topics import TopicSpec, create_topics
+from drlib.lab.workload.topics import TopicSpec, acknowledged, create_topics
 from drlib.model import Flow
 from drlib.runs.check import Verdict
 
 FLOW = Flow("LEFT", "RIGHT")
+
+
+@pytest.mark.parametrize("family", ["java", "kafka-python", "aiokafka"])
+def test_consumer_reads_on_over_a_record_of_another_program_and_writes_a_whole_history_in_any_language(
+    family: str, lab: Lab, fresh_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    """As kafka-console-producer.sh writes: without headers and without a key. Java formats digits by the user's language."""
+    cluster, topic, history = lab.clusters["LEFT"], fresh_topic("orders"), tmp_path / "history.jsonl"
+    create_topics(cluster.bootstrap, [TopicSpec(topic, 1)])
+    with acknowledged(cluster) as producer:
+        producer.produce(topic, "typed by hand")
+        producer.produce(topic, "{}", key="k", headers=[("id", b"order 7"), ("n", b"0")])
+    client = runtimes.Client(family, "consume", topic, "LEFT", cluster.bootstrap, (topic,), history, 0.0)
+    arabic = {"JAVA_TOOL_OPTIONS": "-Duser.language=ar -Duser.region=EG"}
+    process = subprocess.Popen(runtimes.command(client), env={**os.environ, **arabic})
+    try:
+        wait_for("it has read both", lambda: history.exists() and history.read_bytes().count(CONSUMED) == 2, 40)
+    finally:
+        process.terminate()
+        process.wait(20)
+    read = read_history(history)
+    assert (read.gaps, [row.id for row in read.consumed]) == ([], ["", "order 7"])
 
 
 @pytest.mark.long

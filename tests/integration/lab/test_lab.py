@@ -282,6 +282,38 @@ def test_lab_attach_from_another_process_controls_it(
     assert not any(runs(pid) for pid in (*before.values(), *after.values()))
 
 
+def test_lab_that_two_processes_start_at_once_is_started_by_one_and_serves_both(tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from drlib.lab.lab import Lab; print('ready', flush=True); input()\n"
+        "lab, started = Lab.attach_or_up(Path(sys.argv[1]), ('ONE',), needed=('ONE',), detach=True)\n"
+        "print(started, lab.clusters['ONE'].bootstrap)\n"
+    )
+    argv = [sys.executable, "-c", program, str(tmp_path / "lab")]
+    both = [subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    try:
+        assert [one.stdout.readline() for one in both if one.stdout] == ["ready\n"] * 2
+        for one in both:
+            assert one.stdin
+            one.stdin.write("go\n")
+            one.stdin.flush()
+        said = [one.communicate(timeout=120)[0] for one in both]
+        assert [one.returncode for one in both] == [0, 0]
+        (bootstrap,) = {text.split()[1] for text in said}
+        assert sorted(text.split()[0] for text in said) == ["False", "True"]
+        assert cluster_id(bootstrap)
+    finally:
+        Lab.attach(tmp_path / "lab").down()
+
+
+def test_store_of_jars_that_users_share_is_only_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRLIB_JARS", str(jars.store()))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    before = sorted(jars.store().iterdir())
+    made = brokers.bootstrap_checkpoint()
+    assert (made.parent, made.stat().st_size > 0) == (tmp_path / "drlib", True)
+    assert sorted(jars.store().iterdir()) == before
+
+
 @pytest.mark.long
 def test_lab_up_after_down_keep_uses_kept_data(tmp_path: Path, fresh_topic: Callable[[str], str]) -> None:
     topic = fresh_topic("orders")

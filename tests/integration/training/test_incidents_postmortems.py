@@ -18,10 +18,11 @@ from drlib.errors import UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.errors import GroupNotEmpty
 from drlib.lab.checker.history_files import read_history
+from drlib.lab.lab import Lab
 from drlib.lab.processes import wait_until
 from drlib.training.incidents.incident import Incident
 from drlib.training.incidents.lab.java_application import CATERING
-from drlib.training.incidents.lab.testbed import LOADERS, READERS
+from drlib.training.incidents.lab.testbed import LOADERS, READERS, TLS
 from drlib.training.incidents.reference_player import solve
 from drlib.training.incidents.rules.postmortems import POSTMORTEMS
 from drlib.training.incidents.rules.score import EventKind
@@ -230,6 +231,16 @@ def test_lab_without_tls_is_refused_for_every_cause_of_the_level(lab_factory: La
         assert "it needs clusters with TLS" in refused.value.why
     with Cluster(lab.clusters["LEFT"].settings()) as left:
         assert left.topics() == {}, "nothing was begun there"
+
+
+def test_incident_on_a_given_lab_shows_what_expires_and_leaves_only_its_clusters(start: Start, tmp_path: Path) -> None:
+    """By default brokers check retention every five minutes, and what is not seen does not recover."""
+    with Lab(tmp_path / "given", security=TLS, detach=True) as lab:
+        incident = start(seed=16, lab_dir=lab.root)
+        reveal = solve(incident)
+        assert reveal.score.full, reveal
+        clusters = {"proxy", "LEFT-1", "RIGHT-1"}
+        assert {process.name for process in lab.status() if process.alive} == clusters, "nothing writes any more"
 
 
 def only_right_has_records(incident: Incident) -> bool:

@@ -12,11 +12,16 @@ from confluent_kafka import Consumer, Producer
 from testbed_lessons import lab_of
 
 import drlib
+from drlib import clock
+from drlib.drill.testbed.lab_roles import prepare_users
 from drlib.errors import UsageError
 from drlib.kafka.admin.descriptions import Record
+from drlib.lab.brokers.security import MODES
 from drlib.lab.lab import Lab
+from drlib.lab.processes import wait_until
 from drlib.model import Flow, TopicPartition
 from drlib.training.academy.lesson import Lesson
+from drlib.training.academy.lessons import l2_retention
 from drlib.training.academy.lessons.l2_retention import CLICKS, GONE
 from drlib.training.academy.open import open_lesson
 from drlib.training.academy.testbed import FAST_RETENTION
@@ -106,8 +111,24 @@ def test_l0_records_copied_by_hand_do_not_pass(lesson_lab: Lab, tmp_path: Path) 
     assert not lesson.testbed.mirror().runs
     again = open_broken("L0", lesson_lab, tmp_path)
     again.start_mirror()
+    write(lesson_lab, "LEFT", again.topic, [(0, None, b"a learner tries the topic")])
+    again.testbed.wait_mirrored(again.topic)
     assert verdicts(again) == ["yes"] * 3
     again.close()
+
+
+@pytest.mark.timeout(600)
+def test_lessons_are_passed_on_a_secured_lab_in_a_folder_with_a_space_in_its_name(tmp_path: Path) -> None:
+    with Lab(tmp_path / "my lab", security=MODES["scram"]) as lab:
+        prepare_users(lab)
+        for key in ("L0", "L1", "L3", "L8"):
+            lesson: Any = open_lesson(key, lab.root, tmp_path, answers="reference")
+            getattr(lesson, FIRST[key])()
+            lesson.predict()
+            lesson.break_it()
+            lesson.apply_reference()
+            assert verdicts(lesson) == ["yes"] * 3, key
+            lesson.close()
 
 
 def test_l1_offset_off_by_one_or_moved_on_both_sides_does_not_pass(lesson_lab: Lab, tmp_path: Path) -> None:
@@ -149,6 +170,22 @@ def test_l2_retention_deletes_clicks_and_the_mirror_copies_orders(lesson_lab: La
     assert truth["clicks that are on neither cluster"] == f"{GONE}"
     clicks = {r.value for r in lesson.testbed.read("RIGHT", lesson.testbed.copy(lesson.clicks))}
     assert clicks <= {f"order {n}".encode() for n in range(CLICKS)}
+    lesson.close()
+
+
+def test_l2_orders_that_cross_later_than_their_first_retention_stay_on_right(
+    lesson_lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LEFT retains them for longer in time, and the link is repaired after a pause. With 20 s for the lesson's half an hour."""
+    monkeypatch.setattr(l2_retention, "RETENTION_MS", 20_000)
+    lesson = open_broken("L2", lesson_lab, tmp_path)
+    lesson.keep_for(hours=24)
+    newest_ms = lesson.testbed.read("LEFT", lesson.topic)[-1].timestamp_ms
+    assert wait_until(lambda: clock.now_ms() > newest_ms + 22_000, 60)
+    lesson.mend_link()
+    write(lesson_lab, "LEFT", lesson.topic, [(0, None, b"a learner tries the topic")])
+    lesson.testbed.wait_mirrored(lesson.topic)
+    assert verdicts(lesson) == ["yes", "yes", "yes"]
     lesson.close()
 
 

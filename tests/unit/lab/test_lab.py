@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import stat
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from written_lab import written_lab
 
 from drlib.errors import UsageError
+from drlib.lab.brokers.security import LabSecurity
 from drlib.lab.lab import Lab
 
 
@@ -37,3 +41,27 @@ def test_lab_that_is_up_is_not_started_again_and_says_that_it_can_be_used(tmp_pa
             Lab(tmp_path).up()
     finally:
         registry.stop_all(deadline_s=5.0)
+
+
+@pytest.mark.parametrize(
+    ("left_behind", "asked", "why"),
+    [
+        ({}, {"needed": ("LEFT", "RIGHT")}, "has no cluster LEFT, RIGHT: it has paris, lyon"),
+        ({}, {"security": LabSecurity()}, "its clusters are not secured as they have to be here"),
+        ({"security": {}}, {"security": LabSecurity(protocol="SSL")}, "are not secured as they have to be here"),
+    ],
+)
+def test_lab_that_was_left_behind_is_refused_where_its_clusters_are_others(
+    left_behind: dict[str, Any], asked: dict[str, Any], why: str, tmp_path: Path
+) -> None:
+    written_lab(tmp_path, ("paris", "lyon"), **left_behind)
+    with pytest.raises(UsageError, match=why):
+        Lab.attach_or_up(tmp_path, **asked)
+    assert not Lab(tmp_path).registry.records(), "nothing was started"
+
+
+def test_folder_that_was_there_is_private_once_it_is_a_labs(tmp_path: Path) -> None:
+    root = tmp_path / "lab"
+    root.mkdir(mode=0o755)
+    Lab(root)._claim_folder()
+    assert stat.S_IMODE(root.stat().st_mode) == 0o700

@@ -65,7 +65,11 @@ def test_lab_line_of_a_lab_without_a_process_is_that_of_none_as_notebooks_start_
 
 
 @pytest.mark.parametrize(
-    ("owner", "advice"), [("", "Restart it: `drlib lab down`"), ("lessons", "from its top: it continues")]
+    ("owner", "advice"),
+    [
+        ("", "Restart it: `drlib lab down --dir {lab}`, then `drlib lab up --dir {lab}`"),
+        ("lessons", "from its top: it continues"),
+    ],
 )
 def test_lab_line_of_a_cluster_that_a_lesson_has_killed_does_not_say_to_take_the_lab_down(
     owner: str, advice: str, tmp_path: Path
@@ -80,7 +84,7 @@ def test_lab_line_of_a_cluster_that_a_lesson_has_killed_does_not_say_to_take_the
     finally:
         registry.stop("RIGHT-1")
     assert "LEFT is not running" in line
-    assert advice in line
+    assert advice.format(lab=tmp_path) in line
 
 
 def written(root: Path, owner: str = "") -> None:

@@ -11,6 +11,7 @@ from typing import Final
 
 from drlib.drill.actions.failback.actions import wait_caught_up
 from drlib.drill.actions.failback.unreplicated_actions import settings_of
+from drlib.drill.actions.groups import decided as positions
 from drlib.drill.step.action import Changes, Evidence, ReadOnlyAction
 from drlib.drill.step.step_output import ScorecardPart, read_rows, write_rows
 from drlib.drill.testbed.failover_step import ClusterArgument, FailoverStep
@@ -122,8 +123,15 @@ class ProveRoundTrip(ReadOnlyAction, FailoverStep):
                 (*scan(away, TOPIC), *scan(away, f"{flow.source}.{TOPIC}")),
                 tuple(scan(away, quarantine_topic(flow.source, TOPIC))),
                 self.tail,
+                crossed=self._crossed(),
             )
         )
+
+    def _crossed(self) -> Mapping[tuple[str, int], int] | None:
+        """The positions that the target knew of the groups when they moved there; None where this run has not moved any."""
+        moves = positions.read(self.context.run_dir, self.flow.target)
+        found = [move.translation for move in moves or () if move.translation.source.topic == TOPIC]
+        return {(each.group, each.source.partition): each.source_offset for each in found} or None
 
     def _part(self, report: TripReport) -> ScorecardPart:
         return ScorecardPart(

@@ -5,6 +5,7 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.ConcurrentHashMap;
@@ -14,6 +15,7 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.header.Headers;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
@@ -30,6 +32,7 @@ public class PlainClient {
     static PrintStream history;
 
     public static void main(String[] args) throws Exception {
+        Locale.setDefault(Locale.ROOT);  // digits of a history are ASCII's, wherever its user lives
         name = args[1];
         alias = args[2];
         history = new PrintStream(new FileOutputStream(args[6], true), true, StandardCharsets.UTF_8);
@@ -57,6 +60,12 @@ public class PlainClient {
         } finally {
             done.countDown();
         }
+    }
+
+    /** A header's text; `otherwise` of a record that another program wrote, which has none. */
+    static String header(Headers headers, String key, String otherwise) {
+        var found = headers.lastHeader(key);
+        return found == null ? otherwise : new String(found.value(), StandardCharsets.UTF_8);
     }
 
     static synchronized void line(String text) {
@@ -102,8 +111,7 @@ public class PlainClient {
         while (!ended) {
             Map<TopicPartition, Long> ends = new HashMap<>();
             for (var record : consumer.poll(Duration.ofMillis(200))) {
-                String id = new String(record.headers().lastHeader("id").value());
-                String n = new String(record.headers().lastHeader("n").value());
+                String id = header(record.headers(), "id", ""), n = header(record.headers(), "n", "-1");
                 line(String.format("[\"C\",\"%s\",\"%s\",\"%s\",%d,%d,\"%s\",\"%s\",%s,%d]", name, alias, record.topic(),
                     record.partition(), record.offset(), id, record.key(), n, System.currentTimeMillis()));
                 ends.put(new TopicPartition(record.topic(), record.partition()), record.offset() + 1);

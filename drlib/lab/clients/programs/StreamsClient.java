@@ -4,6 +4,7 @@ import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
+import java.util.Locale;
 import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
 import org.apache.kafka.common.header.Headers;
@@ -35,6 +36,7 @@ public class StreamsClient {
     static PrintStream history;
 
     public static void main(String[] args) throws Exception {
+        Locale.setDefault(Locale.ROOT);  // digits of a history are ASCII's, wherever its user lives
         name = args[0];
         alias = args[1];
         history = new PrintStream(new FileOutputStream(args[6], true), true, StandardCharsets.UTF_8);

@@ -104,7 +104,7 @@ class WhatAFlowIs(Lesson):
     def fault_state(self) -> Table:
         mirror = self.testbed.mirror()
         state = "runs" if mirror.runs else "was killed (SIGKILL)"
-        note = f"To start a worker in a shell: drlib mirror {mirror.properties.resolve()}"
+        note = f"To start a worker in a shell: {mirror.command}"
         return self._comparison(f"The worker {state}", note)
 
     def apply_reference(self) -> None:
@@ -116,10 +116,10 @@ class WhatAFlowIs(Lesson):
         source, copied = self.testbed.read("LEFT", self.topic), self._copied()
         by_mirror = self.fully_mirrored(self.topic, within_s=NOTED_S if len(copied) >= len(source) else 0.0)
         if number == 1:
-            complete = by_mirror and len(source) == len(copied) == ALL
+            complete = by_mirror and len(source) == len(copied) >= ALL
             observed = f"{len(source):,} on LEFT, {len(copied):,} on RIGHT"
         else:
-            complete = by_mirror and len(source) == ALL and _by_partition(source) == _by_partition(copied)
+            complete = by_mirror and len(source) >= ALL and _by_partition(source) == _by_partition(copied)
             missing = len(set(map(_content, source)) - set(map(_content, copied)))
             observed = f"{missing:,} missing, {_repeated(copied):,} present twice"
         why = "Not every record was copied once, and by the mirror." if self.testbed.mirror().runs else _NO_WORKER

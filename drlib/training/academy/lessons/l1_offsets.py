@@ -14,6 +14,7 @@ from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as ConfluentTopicPartition
 from confluent_kafka.admin import AdminClient
 
+from drlib.kafka.admin.connect import librdkafka
 from drlib.kafka.admin.descriptions import Record
 from drlib.kafka.admin.transactions import wait_visible
 from drlib.mirror.offsets.translation.external_offsets import translate_offsets
@@ -200,12 +201,12 @@ class OffsetsDoNotMatch(Lesson):
             if left.delete_topic(self.topic):
                 testbed.wait("the topic is deleted", lambda: not left.topics([self.topic]))
         testbed.create_topic("LEFT", self.topic, PARTITIONS)
-        bootstrap = testbed.lab.clusters["LEFT"].bootstrap
-        _write_transactions(bootstrap, self.topic, self.group)
+        client = {**librdkafka(testbed.lab.clusters["LEFT"].settings()), "log_level": 0}
+        _write_transactions(client, self.topic, self.group)
         with testbed.cluster("LEFT") as left:
             ends = left.log_ends(TopicPartition(self.topic, number) for number in range(PARTITIONS))
             wait_visible(left, {partition: end - 1 for partition, end in ends.items()}, _WAIT_S)
-        admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        admin = AdminClient(client)
         expired = [ConfluentTopicPartition(self.topic, number, first) for number, first in enumerate(EXPIRED)]
         for future in admin.delete_records(expired, request_timeout=_WAIT_S).values():
             future.result(_WAIT_S)
@@ -254,8 +255,8 @@ class OffsetsDoNotMatch(Lesson):
         return CheckResult(same, observed, "The record at the committed offset is not the next one of billing.")
 
 
-def _write_transactions(bootstrap: str, topic: str, transactional_id: str) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id, "log_level": 0})
+def _write_transactions(client: Mapping[str, object], topic: str, transactional_id: str) -> None:
+    producer = Producer({**client, "transactional.id": transactional_id})
     producer.init_transactions(_WAIT_S)
     number = 0
     for transaction in range(TRANSACTIONS):

@@ -58,6 +58,7 @@ _AHEAD: Final = 12
 _RETRIES: Final = 4
 _AVRO: Final = b"\x00\x00\x00\x00\x07\x06AA1\x08"  # magic byte, schema ID, and a value of that schema
 _LATEST_S: Final = 30.0
+ANSWER_S: Final = 15.0  # of an admin client, which answers that it timed out: its futures alone say nothing
 _VALID_S: Final = 2  # a certificate counts in seconds
 EXPIRED: Final = "expired-certificate"
 _RETENTION_MS: Final = {"retention.ms": "60000", "segment.ms": "5000"}
@@ -67,11 +68,14 @@ ANALYTICS: Final = "User:analytics"
 
 def require_suitable_lab(lab: Lab, causes: Collection[InjectedCause], level: int | None = None) -> None:
     """Raises `UsageError` if one of `causes` cannot be injected into `lab`, which was started for another purpose, or if it
-    lacks the security that the labs of `level` have."""
+    lacks the security that the labs of `level` have. Faults and moves are those of sites with one broker."""
+    lab.require(SITES)
     names = {injected.cause for injected in causes}
     needs_tls = EXPIRED in names or (level is not None and needed_security(level) is not None)
     lacking = ""
-    if "wrong-acl" in names and not _has_authorizer(lab):
+    if any(len(cluster.brokers) > 1 for cluster in lab.clusters.values()):
+        lacking = "it needs clusters of one broker each, and the lab's have more"
+    elif "wrong-acl" in names and not _has_authorizer(lab):
         lacking = "it needs clusters with an authorizer, and the lab's brokers have none"
     elif "wrong-acl" in names and lab.operator:
         lacking = "it takes a right from a user without rights of its own, and this lab's users have rights by role"
@@ -159,7 +163,7 @@ def _create_acl(testbed: IncidentTestbed, injected: InjectedCause) -> None:
     )
     # The variable keeps the client alive: its destruction would end the call.
     admin = AdminClient(testbed.client("RIGHT"))
-    admin.create_acls([acl])[acl].result(15)
+    admin.create_acls([acl], request_timeout=ANSWER_S)[acl].result(ANSWER_S + 1)
 
 
 def _fill_disk(testbed: IncidentTestbed, injected: InjectedCause) -> None:
@@ -299,7 +303,7 @@ def configure(testbed: IncidentTestbed, topic: str, settings: Mapping[str, str])
     entries = [ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in settings.items()]
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
     admin = AdminClient(testbed.client("LEFT"))
-    admin.incremental_alter_configs([resource])[resource].result(15)
+    admin.incremental_alter_configs([resource], request_timeout=ANSWER_S)[resource].result(ANSWER_S + 1)
 
 
 _INJECTORS: Final[Mapping[str, Callable[[IncidentTestbed, InjectedCause], None]]] = MappingProxyType(

@@ -73,14 +73,15 @@ def lost_records(
     *,
     recovered: bool,
 ) -> int | None:
-    """Count acknowledged records that are on no cluster where they have to be; None if a cluster could not be scanned."""
+    """Count acknowledged records that are on no cluster where they have to be; None if a cluster could not be scanned, or where
+    no record is known to be acknowledged: an empty history proves nothing."""
     if right is None or (left is None and not recovered) or history.missing:
         return None
     acknowledged = {row.id for row in history.produced if row.topic == topic and row.status is ProducedStatus.ACKED}
     present = {row.id for row in right}
     if not recovered and left is not None:
         present |= {row.id for row in left}
-    return len(acknowledged - present)
+    return len(acknowledged - present) if acknowledged else None
 
 
 def _scan(testbed: IncidentTestbed, site: str, *topics: str) -> tuple[Mirrored, ...] | None:

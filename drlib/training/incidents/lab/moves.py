@@ -31,7 +31,7 @@ from drlib.lab.disk import Disk
 from drlib.lab.workload.mirrors import has_crossed, partition_statuses
 from drlib.lab.workload.topics import log_ends
 from drlib.model import TopicPartition
-from drlib.training.incidents.lab.inject import configure
+from drlib.training.incidents.lab.inject import ANSWER_S, configure
 from drlib.training.incidents.lab.inspections import ask_broker, describe_group, describe_topic, partitions_of, read_log
 from drlib.training.incidents.lab.testbed import FLOW, GATES, PRODUCERS, IncidentTestbed
 from drlib.training.incidents.rules.moves import Move
@@ -145,7 +145,7 @@ def _remove_acl(testbed: IncidentTestbed, site: str, topic: str) -> str:
         AclPermissionType.ANY,
     )
     admin = AdminClient(testbed.client(site))
-    deleted = admin.delete_acls([acl_filter])[acl_filter].result(15)
+    deleted = admin.delete_acls([acl_filter], request_timeout=ANSWER_S)[acl_filter].result(ANSWER_S + 1)
     return f"{len(deleted)} ACLs were deleted"
 
 

@@ -55,12 +55,14 @@ MIRROR: Final = "mirror-1"
 WATCH: Final = "watch"
 RATES: Final = MappingProxyType({"flights": 150.0, "bookings": 40.0})
 MENU: Final = 200
+CHECKED: Final = "log.retention.check.interval.ms"
+DELETED: Final = "log.segment.delete.delay.ms"
 GUARDED: Final = MappingProxyType(
     {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "allow.everyone.if.no.acl.found": "true",
-        "log.retention.check.interval.ms": "1000",  # retention is checked every second instead of every five minutes
-        "log.segment.delete.delay.ms": "1000",
+        CHECKED: "1000",  # retention is checked every second instead of every five minutes
+        DELETED: "1000",
     }
 )
 TLS: Final[LabSecurity] = MODES["tls"]  # where a certificate can be the fault
@@ -122,6 +124,7 @@ class IncidentTestbed:
         """Topics, a night's menus, the mirror, applications; returns when all of it works. `java`: the Java application too,
         where this machine can run it. Raises `Unreachable`, `UsageError`."""
         self.refuse_used_lab()
+        self._check_retention_often()
         create_topics(self.settings("LEFT"), ON_LEFT)
         create_topics(self.settings("RIGHT"), ON_RIGHT)
         self.write_properties()
@@ -139,6 +142,13 @@ class IncidentTestbed:
             self.wait(f"{CATERING} works", lambda: self.applications.processed(CATERING) > 3)
         self.wait("every application works", lambda: all(self.applications.done(name) > 3 for name in everything))
         self.wait("group kitchen is at the end of menus", lambda: self.move_kitchen_group(end=True))
+
+    def _check_retention_often(self) -> None:
+        """Restart LEFT if it checks retention less often than the labs of incidents do: what expires would not be seen."""
+        with self.cluster("LEFT") as left:
+            often = left.broker_config().get(CHECKED) == GUARDED[CHECKED]
+        if not often:
+            self.lab.reconfigure("LEFT", {name: GUARDED[name] for name in (CHECKED, DELETED)})
 
     def _wait_for_mirror(self) -> None:
         """Wait for the worker, and restart it if it ends, as a service manager would.
@@ -280,7 +290,12 @@ class IncidentTestbed:
 
     def stop_all(self) -> None:
         """Stop what `start` and the watch have started; the brokers stay up. Safe to repeat."""
-        for name in (WATCH, *PRODUCERS, *READERS, GATES.name, CATERING, MIRROR):
+        self.lab.registry.stop(WATCH)
+        self.stop_writers()
+
+    def stop_writers(self) -> None:
+        """Stop the applications and the mirror."""
+        for name in (*self.application_names(), MIRROR):
             self.stop_application(name)
 
     def readers(self) -> Mapping[str, str]:

@@ -340,6 +340,24 @@ def test_check_local_records_yet_to_read_are_no_skip() -> None:
     assert finding(report, SKIPPED).evidence == report.groups[0].evidence
 
 
+def test_check_group_that_read_nothing_on_the_target_proves_nothing_there() -> None:
+    """It had read all that was mirrored before the move, and came to the target never."""
+    before = [row for row in CONSUMED if row.cluster == "LEFT"] + [
+        consumed("LEFT", "flights", 1, 1, 3, "AA2", 1),
+        consumed("LEFT", "flights", 0, 2, 4, "UA1", 2),
+        consumed("LEFT", "flights", 1, 2, 5, "AA2", 2),
+    ]
+    positions = (committed("LEFT", "flights", 0, 3), committed("LEFT", "flights", 1, 3))
+    move = replace(CLEAN, consumed=tuple(before), committed=positions)
+    report = check(move)
+    assert with_verdict(report, Verdict.UNKNOWN) == {AGAIN, SKIPPED}
+    assert "it has read nothing on RIGHT" in report.groups[0].evidence
+    nothing_due = check(
+        replace(move, produced=PRODUCED[:6], mirrored=tuple(row for row in MIRRORED if row.topic == "LEFT.flights"))
+    )
+    assert nothing_due.verdict is Verdict.PASS
+
+
 def test_check_skip_is_a_failure_before_the_remote_topic_is_read_to_its_end() -> None:
     fewer = tuple(r for r in CONSUMED if r.id not in ("3", "5", "6", "7"))
     commits = (*COMMITTED[:3], committed("RIGHT", "LEFT.flights", 0, 3), committed("RIGHT", "LEFT.flights", 1, 3))

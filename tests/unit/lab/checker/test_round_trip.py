@@ -109,6 +109,18 @@ def test_round_trip_lost_commits_are_a_price_of_failover_only() -> None:
     assert check_round_trip(planned).groups[0].again == 1
 
 
+def test_round_trip_records_read_again_are_a_price_up_to_the_commits_that_had_not_crossed() -> None:
+    """The group had committed a0 and a1 on LEFT; RIGHT knew as much of it as is said."""
+    again = consumed("a0", 0, AWAY, MIRROR, 2035)
+    commits = (Committed("g", HOME, TOPIC, 0, 2, 22),)
+    trip = replace(QUARANTINED, history=History(PRODUCED, (*READ, again, ABROAD, HOME_AGAIN), commits))
+    for known, price, beyond in ((0, 1, 0), (1, 1, 0), (2, 0, 1)):
+        report = check_round_trip(replace(trip, crossed={("g", 0): known}))
+        assert (report.groups[0].again_failover, report.groups[0].again) == (price, beyond)
+        assert failed(report) == (["group g reads nothing again"] if beyond else [])
+    assert failed(check_round_trip(replace(trip, crossed={}))) == [], "nothing of it had crossed"
+
+
 def test_round_trip_prices_name_what_was_read_again() -> None:
     def price(trip: Trip) -> str:
         return next(one.evidence for one in check_round_trip(trip).checks if one.name.startswith("group g reads"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +32,22 @@ def test_update_is_read_back_from_a_private_file(tmp_path: Path) -> None:
     after = progress.update(tmp_path, attempt(), lambda one: points.with_step(one, "write", {"at": 4}))
     assert progress.read(tmp_path).of("L1").current == after
     assert (tmp_path / progress.FILE).stat().st_mode & 0o777 == 0o600
+
+
+def test_disk_that_is_full_is_said_and_the_record_stays_as_it_was(tmp_path: Path) -> None:
+    progress.begin(tmp_path, attempt())
+    before = (tmp_path / progress.FILE).read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16, hard))  # an append beyond it fails, as on a full disk
+    try:
+        with pytest.raises(UsageError, match=r"progress.json was not written.*Make room, then run the cell again"):
+            progress.update(tmp_path, attempt(), lambda one: points.with_step(one, "write"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (tmp_path / progress.FILE).read_bytes() == before
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="file cannot be written"):
+        progress.begin(tmp_path / "file", attempt())
 
 
 def test_begin_ends_other_lessons_on_the_same_lab(tmp_path: Path) -> None:

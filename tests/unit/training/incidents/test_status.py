@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -81,3 +82,9 @@ def test_file_of_the_mirror_is_named_as_a_command_here_names_it() -> None:
     assert from_here(path, Path("/home/me/project/notebooks")) == str(path)
     shown = status_shown(OBSERVATION, (), NEVER, from_here(path, Path("/home/me/project")))
     assert max(map(len, repr(shown).splitlines())) <= WIDE
+
+
+def test_command_of_the_status_can_be_pasted_whatever_the_folder_is_called() -> None:
+    shown = status_shown(OBSERVATION, (), NEVER, "/home/me/it's mine/lab.properties")
+    command = shown.note.splitlines()[-1]
+    assert shlex.split(command) == ["drlib", "status", "/home/me/it's mine/lab.properties"]

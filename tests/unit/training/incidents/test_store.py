@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from drlib.errors import DrlibError, UsageError
+from drlib.errors import DrlibError, MissingDependency, UsageError
 from drlib.lab.processes import ProcessRegistry
 from drlib.runbook import history
 from drlib.runs.journal import JOURNAL
+from drlib.runs.lock import alone
 from drlib.training.incidents import store
 from drlib.training.incidents.incident import Incident
 from drlib.training.incidents.lab.testbed import WATCH
-from drlib.training.incidents.record import IncidentRecord
+from drlib.training.incidents.record import GAME, IncidentRecord
 from drlib.training.incidents.rules.score import EventKind
 from drlib.training.incidents.rules.seed import draw_plan
 
@@ -119,3 +120,28 @@ def test_start_that_fails_leaves_no_folder_and_nothing_in_one_that_was_there(
         "run",
         "run/executed.ipynb",
     ]
+
+
+def test_what_a_killed_start_has_left_is_removed_by_the_next_start_and_one_that_runs_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registries = {}
+    for name in ("killed", "running", "started"):
+        lab = tmp_path / f"20261128T082101Z-incident-{name}" / "lab"
+        lab.mkdir(parents=True)
+        (lab / ".drlib-lab").write_text("drlib lab")
+        (lab / "state.json").write_text('{"clusters": {}, "extra": {}}')
+        registries[name] = ProcessRegistry(lab)
+        registries[name].start("LEFT-1", [sys.executable, "-c", "import signal; signal.pause()"], log=lab / "log")
+    (registries["started"].root.parent / GAME).mkdir()
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    try:
+        with alone(registries["running"].root.parent, ".starting.lock", "", ""), pytest.raises(MissingDependency):
+            store.begin(tmp_path, 1, 1)
+        assert not registries["killed"].alive("LEFT-1")
+        assert sorted(path.name[26:] for path in tmp_path.iterdir()) == ["running", "started"]
+        assert all(registries[name].alive("LEFT-1") for name in ("running", "started"))
+    finally:
+        for name in ("running", "started"):
+            registries[name].stop_all(deadline_s=5.0)

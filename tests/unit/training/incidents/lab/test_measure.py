@@ -19,3 +19,5 @@ def test_lost_records_counts_acknowledged_records_missing_where_required() -> No
     assert lost_records(history, "flights", (a,), None, recovered=False) is None
     assert lost_records(history, "flights", None, (a,), recovered=True) is None
     assert lost_records(History(missing=("flights.jsonl",)), "flights", (a,), (b,), recovered=True) is None
+    assert lost_records(History(), "flights", (a, b), (), recovered=True) is None, "a count over nothing is no count"
+    assert lost_records(history, "bookings", (a, b), (), recovered=True) is None
