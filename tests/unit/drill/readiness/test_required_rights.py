@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 from pathlib import Path
 
@@ -137,9 +138,24 @@ def test_lines_are_comments_and_commands_for_the_principal(tmp_path: Path) -> No
     commands = [shlex.split(line) for line in lines(required, made.clusters, "User:dr") if not line.startswith("#")]
     assert commands
     assert all(words[0] == "kafka-acls.sh" and "User:dr" in words and "--command-config" in words for words in commands)
+    named = {(word, name) for words in commands for word, name in itertools.pairwise(words)}
+    assert {each for each in named if each[0] == "--command-config"} == {
+        ("--command-config", f"{alias}-admin.properties") for alias in ("paris", "lyon")
+    }
     unknown = "\n".join(lines(required, made.clusters))
     assert "replace User:PRINCIPAL" in unknown
     assert "User:ANONYMOUS" in unknown  # lyon's listener has no login
+
+
+def test_lines_have_one_command_for_all_resources_of_the_same_rights(tmp_path: Path) -> None:
+    made = settings(tmp_path, file=FILE.replace("orders.*", "orders, payments, clicks.*, web.*"))
+    required = required_rights(made, made.flow("paris", "lyon"), Role.AUDIT)
+    commands = [line for line in lines(required, made.clusters) if line.startswith("kafka-acls.sh")]
+    literal, prefixed = (
+        each for each in commands if "--operation Read --operation DescribeConfigs" in each and "p:1" in each
+    )
+    assert literal.endswith("--topic orders --topic payments")
+    assert prefixed.endswith("--topic clicks --topic web --resource-pattern-type prefixed")
 
 
 def test_pattern_without_a_resource_is_a_note(tmp_path: Path) -> None:
