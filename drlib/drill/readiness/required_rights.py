@@ -40,8 +40,10 @@ NEW_TOPICS: Final = "topics.create with acls and quotas"
 TAIL: Final = "tail.recover and tail.quarantine"
 PARTS: Final = "transactions.list"
 FORMER: Final = "the checkpoints of former groups"
+NO_GROUPS: Final = "a source without groups"
 OPTIONAL: Final = {
     PARTS: "the mirror works without it, and does not know which partitions a transaction has",
+    NO_GROUPS: "without it GroupsUnlisted is open while the source lists no group, as there may be some",
     FORMER: "without it a failover brings back groups that were deleted while no worker ran",
 }
 SHARE_GROUPS: Final = "share groups"
@@ -194,6 +196,7 @@ def _mirror(reach: _Reach) -> list[Grant]:
     if flow.emit_checkpoints or flow.sync_group_offsets:
         wanted += reach.on(source, "group", reach.groups, "DESCRIBE")
         wanted += reach.on(source, "topic", [OFFSETS_TOPIC], "READ")  # commits are known when they are made
+        wanted += reach.on(source, "cluster", [""], "DESCRIBE", only=NO_GROUPS)
     if flow.emit_checkpoints:
         wanted += reach.on(source, "topic", [STATE_TOPIC], "READ", only=SHARE_GROUPS)
         wanted += reach.on(source, "group", reach.groups, "DESCRIBE_CONFIGS", only=SHARE_GROUPS)

@@ -67,6 +67,8 @@ def test_mirror_lists_optional_rights_with_what_is_missing_without_them(tmp_path
     ]
     assert "does not know which partitions a transaction has" in printed[at]
     assert "--operation Read --topic __transaction_state" in printed[at + 1]
+    (at,) = [n for n, line in enumerate(printed) if "on paris, for a source without groups alone, optional: " in line]
+    assert printed[at + 1].endswith("--operation Describe --cluster")
     (at,) = [n for n, line in enumerate(printed) if "for the checkpoints of former groups alone, optional: " in line]
     assert "--operation Read --topic paris.checkpoints.internal" in printed[at + 1]
 
