@@ -298,7 +298,7 @@ def _audit(reach: _Reach) -> list[Grant]:
 def _merged(grants: Iterable[Grant]) -> Iterator[Grant]:
     """One grant for each resource and `only`; what is implied, or granted for every use, is left out."""
     found: dict[tuple[str, str, str, bool, str], Grant] = {}
-    for grant in grants:
+    for grant in sorted(grants, key=lambda each: bool(each.only)):
         right = grant.right
         always = found.get((grant.alias, right.kind, right.name, right.prefixed, ""))
         key = (grant.alias, right.kind, right.name, right.prefixed, grant.only)

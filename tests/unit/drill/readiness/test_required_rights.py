@@ -73,6 +73,12 @@ def test_mirror_lists_optional_rights_with_what_is_missing_without_them(tmp_path
     assert "--operation Read --topic paris.checkpoints.internal" in printed[at + 1]
 
 
+def test_mirror_with_a_right_for_every_use_has_it_not_listed_apart(tmp_path: Path) -> None:
+    of_file = settings(tmp_path, "sync.topic.acls.enabled = true")
+    printed = list(lines(required_rights(of_file, of_file.flow("paris", "lyon"), Role.MIRROR), of_file.clusters))
+    assert sum("p:1" in line and line.endswith("--operation Describe --cluster") for line in printed) == 1
+
+
 def test_mirror_of_a_chain_may_mirror_the_heartbeats_that_it_brings(tmp_path: Path) -> None:
     """`tokyo->paris` brings its heartbeats to paris, where `paris->lyon` finds them, as MirrorMaker 2 does."""
     chain = FILE.replace("clusters = paris, lyon", "clusters = paris, lyon, tokyo\ntokyo.bootstrap.servers = t:1")
