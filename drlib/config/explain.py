@@ -78,7 +78,7 @@ def _of_whole_file(entries: Mapping[str, Entry], key: str) -> Effective:
 
 def _effective(entries: Mapping[str, Entry], scope: str, lookup: Lookup) -> Effective:
     entry = lookup.entry
-    others = [entries[key] for key in lookup.tried if key in entries and entries[key] is not entry]
+    others = [entries[key] for key in lookup.tried if key in entries and (entry is None or key != entry.key)]
     return Effective(
         scope,
         _name(lookup),

@@ -126,9 +126,13 @@ def say_again(command: str, file: Path, flow: str, result: RunResult) -> None:
 
 def show_next(made: Assessment, file: Path) -> None:
     """What there is to do after a failover."""
+    from drlib.config.both_ways.shared_topics import all_shared
+    from drlib.config.settings import load_mirror_settings
+    from drlib.model import Flow
     from drlib.ui.terminal import failover as texts
 
-    for line in texts.next_lines(made.source, made.target, str(file)):
+    both = all_shared(load_mirror_settings(file), Flow(made.source, made.target))
+    for line in texts.next_lines(made.source, made.target, str(file), both_ways=both):
         show(one_line(line))
 
 
@@ -224,6 +228,8 @@ class Follower:
         not moved."""
         from drlib.config.settings import load_mirror_settings
         from drlib.drill.actions.groups import decided
+        from drlib.drill.actions.groups.share_groups import move as share_moves
+        from drlib.drill.actions.groups.verify import VerifyGroups
         from drlib.drill.actions.waves.move import MoveWave
         from drlib.drill.actions.waves.switchover import MoveWaveApplications
         from drlib.drill.assessment.moved_applications import changes
@@ -231,13 +237,23 @@ class Follower:
         from drlib.ui.terminal import failover as texts
 
         moves = decided.read(self._folder, self._target) or ()
+        shares = share_moves.kept(self._folder, self._target, "groups") or ()
+        drill = planning.read(self._folder).drill
+        verified = [
+            VerifyGroups.parse(each.action, each.name) for each in drill.steps if each.action.name == VerifyGroups.name
+        ]
+        written = {topic for each in verified for topic in each.written}
         if step.action.name in _WAVES:
             kind = MoveWave if step.action.name == MoveWave.name else MoveWaveApplications
-            ours = kind.parse(step.action, step.name).plan.groups_here({move.group for move in moves})
+            plan = kind.parse(step.action, step.name).plan
+            ours = plan.groups_here({move.group for move in moves} | {move.group for move in shares})
             moves = tuple(move for move in moves if move.group in ours)
-        settings, planned = load_mirror_settings(self._file), planning.read(self._folder).drill.flow
+            shares = tuple(move for move in shares if move.group in ours)
+            written = set(plan.wave.written)
+        settings = load_mirror_settings(self._file)
         bootstrap = ",".join(settings.clusters[self._target].bootstrap_servers)
-        groups, producers = changes(moves, bootstrap, _mirror_of(settings, planned, self._target))
+        back = _mirror_of(settings, drill.flow, self._target)
+        groups, producers = changes(moves, bootstrap, back, shares=shares, written=written)
         self._said_changes.add(step.name)
         if self._json:
             write_document(texts.changes_json(groups, producers, self._target) + "\n")

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -20,6 +20,9 @@ from drlib.errors import UsageError
 from drlib.outgoing import service_files
 from drlib.outgoing.service_files import Escaped, comment, fill
 from drlib.outgoing.terminal import write_document
+
+if TYPE_CHECKING:
+    from drlib.kafka.java_formats.properties import PropertiesFile
 
 service_app = typer.Typer(
     help="Run workers as services of the operating system, and monitor them.",
@@ -29,6 +32,8 @@ service_app = typer.Typer(
 
 _ENVIRONMENT = re.compile(r"\$\{env:([^}:]+)\}")
 _FILES = re.compile(r"\$\{file:([^}]+):[^}:]+\}")
+_DIRECTORIES = re.compile(r"\$\{directory:([^}]+):[^}:]+\}")
+_STORES: Final = ("ssl.keystore.location", "ssl.truststore.location", "drlib.witness.ca")
 _HOMES = (("home",), ("root",), ("run", "user"))  # what ProtectHome hides, as the first parts of a path
 _HOME_HIDDEN: Final = "ProtectHome=yes"
 _HOME_READABLE: Final = """\
@@ -184,8 +189,9 @@ def unit_for(file: Path, name: str) -> str:
 
     unit = service_files.unit_name(name)
     path = file.absolute()
-    text = references.declared_text(properties.read(path))
-    flows = _flows(path, bool(_ENVIRONMENT.search(text) or _FILES.search(text)))
+    read = properties.read(path)
+    text = references.declared_text(read)
+    flows = _flows(path, _refers(text))
     python = Path(sys.executable).absolute()
     return fill(
         UNIT,
@@ -193,7 +199,7 @@ def unit_for(file: Path, name: str) -> str:
         unit=unit,
         python=service_files.unit_command([str(python)]),
         file=service_files.unit_path(path),
-        hints=_hints(unit, text),
+        hints=_hints(unit, text, _stores(read)),
         hardening=fill(HARDENING, home=_home(python)),
     )
 
@@ -211,9 +217,10 @@ def bootstrap_unit(
     for _, each in options:
         parse_address(each)
     given = [word for option in options for word in option]
-    text = references.declared_text(properties.read(path))
+    read = properties.read(path)
+    text = references.declared_text(read)
     python = Path(sys.executable).absolute()
-    clusters = _clusters(path, bool(_ENVIRONMENT.search(text) or _FILES.search(text)))
+    clusters = _clusters(path, _refers(text))
     return fill(
         BOOTSTRAP,
         head=_head(unit, "bootstrap", ["--name", unit, *given, str(path)], f"bootstrap of {clusters}"),
@@ -221,7 +228,7 @@ def bootstrap_unit(
         python=service_files.unit_command([str(python)]),
         options=service_files.joined(fill(" {word}", word=service_files.unit_argument(word)) for word in given),
         file=service_files.unit_path(path),
-        hints=_hints(unit, text),
+        hints=_hints(unit, text, _stores(read)),
         hardening=fill(HARDENING, home=_home(python)),
     )
 
@@ -265,20 +272,43 @@ def _flows(path: Path, has_references: bool) -> str:
     return ", ".join(f"{flow.flow.source} to {flow.flow.target}" for flow in settings.enabled_flows)
 
 
-def _hints(unit: Escaped, text: str) -> Escaped:
+def _refers(text: str) -> bool:
+    return any(pattern.search(text) for pattern in (_ENVIRONMENT, _FILES, _DIRECTORIES))
+
+
+def _stores(file: "PropertiesFile") -> tuple[str, ...]:
+    """The key stores, and files of authorities, that the file names: a unit's user of its own reads only public ones."""
+    entries = file.effective().values()
+    return tuple(
+        sorted({each.value.strip() for each in entries if each.key.endswith(_STORES) and "${" not in each.value})
+    )
+
+
+def _hints(unit: Escaped, text: str, stores: Sequence[str]) -> Escaped:
     """What only the operator can add, as comments that become directives where their `#` is taken away."""
     parts = []
-    for number, path in enumerate(sorted(set(_FILES.findall(text))), 1):
-        credential = service_files.unit_name(f"secrets-{number}")
-        parts.append(
-            fill(
-                _CREDENTIAL,
-                about=comment(f"{path} is named in the file. Give it as a credential, then refer to it there as"),
-                reference=comment(f"${{file:/run/credentials/{unit}.service/{credential}:KEY}}:"),
-                credential=credential,
-                path=service_files.unit_path(Path(path)),
-            )
+    for kind, paths, written in (
+        ("secrets", _FILES.findall(text), "${{file:{at}:KEY}}"),
+        ("secrets-of", _DIRECTORIES.findall(text), "${{directory:/run/credentials/{unit}.service:{credential}_FILE}}"),
+        ("store", [each for each in stores if each], "{at}"),
+    ):
+        unless = (
+            "Give it" if kind == "secrets" else "Unless every user may read it and it is below no home or /tmp, give it"
         )
+        for number, path in enumerate(sorted(set(paths)), 1):
+            credential = service_files.unit_name(f"{kind}-{number}")
+            reference = written.format(
+                at=f"/run/credentials/{unit}.service/{credential}", unit=unit, credential=credential
+            )
+            parts.append(
+                fill(
+                    _CREDENTIAL,
+                    about=comment(f"{path} is named in the file. {unless} as a credential, then refer to it there as"),
+                    reference=comment(f"{reference}:"),
+                    credential=credential,
+                    path=service_files.unit_path(Path(path)),
+                )
+            )
     if variables := sorted(set(_ENVIRONMENT.findall(text))):
         about = f"The file refers to {', '.join(variables)}: a file of NAME=value lines, owned by root, mode 0600."
         parts.append(fill(_VARIABLES, about=comment(about), unit=unit))

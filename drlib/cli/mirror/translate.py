@@ -200,7 +200,8 @@ def _meaning(translation: Translation) -> str:
 def _table(title: str, *columns: str) -> Table:
     table = Table(title=title)
     for name in columns:
-        table.add_column(one_line(name), justify="right" if name in {"position", "translated"} else "left")
+        number = name in {"position", "translated"}
+        table.add_column(one_line(name), justify="right" if number else "left", no_wrap=number, overflow="fold")
     return table
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -16,7 +17,7 @@ import typer
 
 from drlib import clock, formats
 from drlib.cli.runs.report import report
-from drlib.errors import ReadinessError, UsageError
+from drlib.errors import DrlibError, ReadinessError, UsageError
 from drlib.outgoing.terminal import show
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def runs(
         raise ReadinessError(
             f"{', '.join(missed)}: due to run",
             "it is overdue, or its last run failed, is unknown or is not verified",
-            f"Run it: {_again(missed[0], books.get(missed[0]), past)}",
+            _remedy(missed, books, past),
         )
 
 
@@ -151,6 +152,30 @@ def _evidence(run: StoredRun) -> dict[str, object]:
         "plan_hash": run.plan_hash,
         "differences": [asdict(each) for each in run.differences],
     }
+
+
+def _remedy(missed: Sequence[str], books: Mapping[str, Runbook], past: tuple[PastRun, ...]) -> str:
+    """What to do about the first one that may be run at any time; where all move applications, read why the last run of one
+    did not pass: to run it again would move them."""
+    newest = {run.outcome.runbook: run for run in past}
+    for name in missed:
+        if name not in newest or not _moves_applications(newest[name]):
+            return f"Run it: {_again(name, books.get(name), past)}"
+    return f"It moves applications, so read why first: drlib runs report {shlex.quote(newest[missed[0]].outcome.run)}"
+
+
+def _moves_applications(run: PastRun) -> bool:
+    """Was it a drill on a company's clusters that is no practice? Not known is no."""
+    from drlib.drill.plan.plan import Mode
+    from drlib.drill.run import request
+    from drlib.runbook.file import model
+
+    with suppress(DrlibError, OSError):
+        asked = request.find(run.stored.folder)
+        if asked is not None and asked.properties is not None:
+            drill = model.load(asked.runbook).drill
+            return drill is not None and drill.mode != Mode.PRACTICE
+    return False
 
 
 def _again(name: str, book: Runbook | None, past: tuple[PastRun, ...]) -> str:

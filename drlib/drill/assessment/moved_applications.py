@@ -6,10 +6,11 @@ same: the mirror of what was written meanwhile, then the local topic, also where
 group that follows the pointer needs none of this.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from drlib.drill.actions.groups.rules import PositionMove
+from drlib.drill.actions.groups.share_groups.rules import ShareMove
 from drlib.model import TranslationKind
 
 
@@ -34,20 +35,26 @@ class ProducerChange:
 
 
 def changes(
-    moves: Sequence[PositionMove], bootstrap: str, mirror_of: Callable[[str], str] | None = None
+    moves: Sequence[PositionMove],
+    bootstrap: str,
+    mirror_of: Callable[[str], str] | None = None,
+    *,
+    shares: Sequence[ShareMove] = (),
+    written: Collection[str] = (),
 ) -> tuple[tuple[GroupChange, ...], tuple[ProducerChange, ...]]:
-    """One change for each group, and one for each topic that the groups read, both sorted by name. `mirror_of`: the name of a
-    topic's mirror on the cluster moved to; needed on the way back."""
+    """One change for each group and share group, and one for each topic that they read or that is in `written`, both sorted by
+    name. `mirror_of`: the name of a topic's mirror on the cluster moved to; needed on the way back."""
+    every: list[PositionMove | ShareMove] = [*moves, *shares]
     groups = []
-    for group in sorted({move.group for move in moves}):
-        own = [move for move in moves if move.group == group]
+    for group in sorted({move.group for move in every}):
+        own = [move for move in every if move.group == group]
         topics: dict[str, None] = {}
         for source, target in sorted({(move.source.topic, move.target.topic) for move in own}):
             topics |= dict.fromkeys(_read(source, target, mirror_of))
-        again = sum(map(_again, own))
+        again = sum(_again(move) for move in own if isinstance(move, PositionMove))
         groups.append(GroupChange(group, bootstrap, tuple(topics), again, sum(not move.harmless for move in own)))
-    written = sorted({_read(m.source.topic, m.target.topic, mirror_of)[-1] for m in moves})
-    return tuple(groups), tuple(ProducerChange(topic, bootstrap) for topic in written)
+    local = {*written, *(_read(move.source.topic, move.target.topic, mirror_of)[-1] for move in every)}
+    return tuple(groups), tuple(ProducerChange(topic, bootstrap) for topic in sorted(local))
 
 
 def _again(move: PositionMove) -> int:

@@ -20,7 +20,7 @@ from drlib.config.settings import MirrorSettings
 from drlib.drill.plan import lease_record
 from drlib.drill.readiness.role import Role
 from drlib.errors import UsageError
-from drlib.kafka.security.cluster_settings import COMMAND_CONFIG, ClusterSettings
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.share_groups.names import STATE_TOPIC
 from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.offsets.unreplicated.ledger import TOPIC as TAILS
@@ -40,8 +40,10 @@ NEW_TOPICS: Final = "topics.create with acls and quotas"
 TAIL: Final = "tail.recover and tail.quarantine"
 PARTS: Final = "transactions.list"
 FORMER: Final = "the checkpoints of former groups"
+NO_GROUPS: Final = "a source without groups"
 OPTIONAL: Final = {
     PARTS: "the mirror works without it, and does not know which partitions a transaction has",
+    NO_GROUPS: "without it GroupsUnlisted is open while the source lists no group, as there may be some",
     FORMER: "without it a failover brings back groups that were deleted while no worker ran",
 }
 SHARE_GROUPS: Final = "share groups"
@@ -92,7 +94,8 @@ def flows_of(settings: MirrorSettings, wanted: Flow | None) -> tuple[FlowSetting
 
 
 def lines(required: RequiredRights, clusters: Mapping[str, ClusterSettings], principal: str = "") -> Iterator[str]:
-    """A shell script: comments, and one `kafka-acls.sh` command for each right. `principal`: such as `User:dr`."""
+    """A shell script: comments, and `kafka-acls.sh` commands, each with all resources of the same rights, as every command
+    starts a JVM. `principal`: such as `User:dr`."""
     flow = required.flow
     yield f"# {required.role} of {flow}"
     for alias in (flow.source, flow.target):
@@ -102,12 +105,19 @@ def lines(required: RequiredRights, clusters: Mapping[str, ClusterSettings], pri
         if not grants:
             yield f"# on {alias}: nothing"
             continue
-        yield f"# on {alias}" + (f": replace {who} by the principal that its brokers see" * (who == UNKNOWN_PRINCIPAL))
+        admin = clusters[alias].admin_file
+        yield f"# on {alias} ({admin}: the client file of a user who may alter its ACLs)" + (
+            f": replace {who} by the principal that its brokers see" * (who == UNKNOWN_PRINCIPAL)
+        )
         for only in dict.fromkeys(grant.only for grant in sorted(grants, key=lambda grant: grant.only)):
             if only:
                 yield f"# on {alias}, for {only} alone" + (f", optional: {OPTIONAL[only]}" if only in OPTIONAL else "")
-            for grant in (each for each in grants if each.only == only):
-                yield command(grant.right, who, clusters[alias].bootstrap_servers, config=COMMAND_CONFIG)
+            alike: dict[Right, list[str]] = {}
+            for right in (each.right for each in grants if each.only == only):
+                alike.setdefault(replace(right, name=""), []).append(right.name)
+            for right, (name, *names) in alike.items():
+                first = replace(right, name=name)
+                yield command(first, who, clusters[alias].bootstrap_servers, config=admin, also_on=names)
     for note in required.notes:
         yield f"# not expressed: {note}"
 
@@ -186,6 +196,7 @@ def _mirror(reach: _Reach) -> list[Grant]:
     if flow.emit_checkpoints or flow.sync_group_offsets:
         wanted += reach.on(source, "group", reach.groups, "DESCRIBE")
         wanted += reach.on(source, "topic", [OFFSETS_TOPIC], "READ")  # commits are known when they are made
+        wanted += reach.on(source, "cluster", [""], "DESCRIBE", only=NO_GROUPS)
     if flow.emit_checkpoints:
         wanted += reach.on(source, "topic", [STATE_TOPIC], "READ", only=SHARE_GROUPS)
         wanted += reach.on(source, "group", reach.groups, "DESCRIBE_CONFIGS", only=SHARE_GROUPS)
@@ -287,7 +298,7 @@ def _audit(reach: _Reach) -> list[Grant]:
 def _merged(grants: Iterable[Grant]) -> Iterator[Grant]:
     """One grant for each resource and `only`; what is implied, or granted for every use, is left out."""
     found: dict[tuple[str, str, str, bool, str], Grant] = {}
-    for grant in grants:
+    for grant in sorted(grants, key=lambda each: bool(each.only)):
         right = grant.right
         always = found.get((grant.alias, right.kind, right.name, right.prefixed, ""))
         key = (grant.alias, right.kind, right.name, right.prefixed, grant.only)

@@ -69,7 +69,7 @@ class View:
         here = self.place is Place.HERE
         blind = self.source in _NOT_REACHED and self.target not in _REACHED
         note = " (it does not reach the target either)" if blind else f" ({self.note})" if self.note else ""
-        return f"{self.place}{'' if here else f' {self.name}'}: {self.source}{since}{note}"
+        return f"seen from {self.place}{'' if here else f' {self.name}'}: {self.source}{since}{note}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,9 @@ Not for: files (`drlib.config.settings`), librdkafka's configuration (`drlib.kaf
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from drlib.kafka.security import java_keys as security
 from drlib.kafka.security.credentials import Protocol, Security
-
-COMMAND_CONFIG: Final = "admin.properties"  # to be replaced: the client file of a user who may alter ACLs
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +28,12 @@ class ClusterSettings:
     @property
     def command_config(self) -> str:
         """What Kafka's tools need as `--command-config` to reach it, "" for nothing."""
-        return COMMAND_CONFIG if self.secured else ""
+        return self.admin_file if self.secured else ""
+
+    @property
+    def admin_file(self) -> str:
+        """The client file of a user who may alter its ACLs, as commands name it. Clusters have logins of their own."""
+        return f"{self.alias}-admin.properties"
 
     def tool(self, name: str) -> str:
         """How a command of one of Kafka's tools for this cluster begins."""

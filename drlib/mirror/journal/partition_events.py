@@ -7,6 +7,7 @@ None changes what was promised.
 
 from __future__ import annotations
 
+from typing import Final
 from uuid import UUID
 
 from drlib.mirror.journal.fields import (
@@ -20,6 +21,8 @@ from drlib.mirror.journal.fields import (
     entry,
 )
 
+REPARTITION: Final = "-repartition"  # how names of Kafka Streams' repartition topics end
+
 
 @entry(8, key=2)
 class SourceLoss(JournalEntry):
@@ -29,6 +32,14 @@ class SourceLoss(JournalEntry):
     first: Number
     next_offset: Number
     at_ms: Int64
+
+
+def lost_text(topic: str, first: int, next_offset: int) -> str:
+    """What a `SourceLoss` in the source's `topic` is, in words. What an application deletes itself is no loss to it."""
+    deleted = f"offsets {first} to {next_offset - 1} expired before they were read"
+    if not topic.endswith(REPARTITION):
+        return deleted
+    return f"{deleted}: Kafka Streams deletes from a repartition topic what its application has processed, and needs no more"
 
 
 @entry(9, key=3)

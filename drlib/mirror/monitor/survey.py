@@ -40,6 +40,7 @@ from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata
 from drlib.kafka.protocol.error_codes import TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION, BrokerError
 from drlib.mirror.engine.fencing.lanes import lane_of
 from drlib.mirror.journal.entries import Claim, Incarnation, Parked, SourceLoss, SourcePartition, SourceTruncated
+from drlib.mirror.journal.partition_events import lost_text
 from drlib.mirror.monitor.groups.shared_positions import SharedFound, SharedPositions
 from drlib.mirror.monitor.lag_monitor import WINDOW_S, first_batch
 from drlib.mirror.monitor.source_ends import PAUSES_S, SourceState, read_source
@@ -559,7 +560,7 @@ def _journal_events(maps: Maps, flow: str) -> list[Event]:
         names = maps.names.get(entry.partition.topic_id)
         entity = f"{names.source_topic if names else entry.partition.topic_id}-{entry.partition.partition}"
         if isinstance(entry, SourceLoss):
-            detail = f"offsets {entry.first} to {entry.next_offset - 1} expired before they were read"
+            detail = lost_text(names.source_topic if names else "", entry.first, entry.next_offset)
             events.append(_expiring_event("SourceLoss", entity, detail, entry.at_ms, flow, now_ms))
         elif names is not None and newest[names.source_topic] != entry.partition.topic_id:
             continue  # the topic was re-created since, so nothing of this one is blocked

@@ -52,17 +52,21 @@ def missing(wanted: Right, granted: Iterable[str]) -> Right | None:
     return Right(wanted.kind, wanted.name, lacking) if lacking else None
 
 
-def command(right: Right, principal: str, bootstrap: Sequence[str], *, config: str = "") -> str:
+def command(
+    right: Right, principal: str, bootstrap: Sequence[str], *, config: str = "", also_on: Sequence[str] = ()
+) -> str:
     """The command line that grants `right` to `principal` at the cluster behind `bootstrap`.
 
-    `config`: the file with the connection settings of the client that runs it, where it needs one.
+    `config`: the file with the connection settings of the client that runs it, where it needs one. `also_on`: more resources of
+    the right's kind, of which it grants the same.
     """
     arguments = ["kafka-acls.sh", "--bootstrap-server", ",".join(bootstrap)]
     arguments += ["--command-config", config] if config else []
     arguments += ["--add", "--allow-principal", principal]
     for operation in right.operations:
         arguments += ["--operation", _camel(operation)]
-    arguments += ["--cluster"] if right.kind == "cluster" else [f"--{right.kind}", right.name]
+    for name in (right.name, *also_on):
+        arguments += ["--cluster"] if right.kind == "cluster" else [f"--{right.kind}", name]
     arguments += ["--resource-pattern-type", "prefixed"] if right.prefixed else []
     return shlex.join(arguments)
 

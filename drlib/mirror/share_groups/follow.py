@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
 from drlib import clock
 from drlib.config.flow_settings import FlowSettings
-from drlib.errors import DrlibError
+from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.share_groups import admin
@@ -49,6 +49,7 @@ from drlib.model import TopicPartition, TranslationKind
 NONE_S: Final = 5.0
 POLL_TIMEOUT_S: Final = 5.0
 UNREADABLE: Final = "GroupUnreadable"
+SILENT: Final = "Check the source's brokers and the link; it is asked again by itself."
 _Written = tuple[ShareState, int]  # with its translation
 
 
@@ -137,20 +138,26 @@ class SharePositions:
             self._writer.share_checkpoint(checkpoint, state.start, position.as_of_ms, encoded(state), lost=lost)
 
     def _report(self, refused: dict[str, DrlibError], states_refused: DrlibError | None) -> None:
-        details = {
-            group: _detail(error, Right("group", group, ("DESCRIBE",)), self._cluster)
-            for group, error in refused.items()
-        }
-        if states_refused is not None:
-            needed = _detail(states_refused, Right("topic", STATE_TOPIC, ("READ",)), self._cluster)
-            details[STATE_TOPIC] = f"which records share groups have acknowledged is not known: {needed}"
-        for entity, detail in details.items():
-            self._events.open(UNREADABLE, entity, detail)
+        details = unread(refused, states_refused, self._cluster)
+        for entity, (detail, remedy) in details.items():
+            self._events.open(UNREADABLE, entity, detail, remedy=remedy)
         for entity in self._unreadable - set(details):
             self._events.resolve(UNREADABLE, entity)
         self._unreadable = set(details)
 
 
-def _detail(error: DrlibError, right: Right, cluster: ClusterSettings) -> str:
+def unread(
+    refused: Mapping[str, DrlibError], states_refused: DrlibError | None, cluster: ClusterSettings
+) -> dict[str, tuple[str, str]]:
+    """Detail and remedy of what could not be read, by entity; the remedy is "" where it is the event's: to grant a right."""
+    found = {group: _detail(error, Right("group", group, ("DESCRIBE",)), cluster) for group, error in refused.items()}
+    if states_refused is not None:
+        needed, remedy = _detail(states_refused, Right("topic", STATE_TOPIC, ("READ",)), cluster)
+        found[STATE_TOPIC] = f"which records share groups have acknowledged is not known: {needed}", remedy
+    return found
+
+
+def _detail(error: DrlibError, right: Right, cluster: ClusterSettings) -> tuple[str, str]:
     missing = str(getattr(error, "code", "")).endswith("_AUTHORIZATION_FAILED")
-    return f"{error.why}." + (f" {not_authorized(right, cluster)}" if missing else "")
+    detail = f"{error.why.rstrip('.')}." + (f" {not_authorized(right, cluster)}" if missing else "")
+    return detail, SILENT if isinstance(error, Unreachable) else ""

@@ -163,12 +163,16 @@ def seen_json(row: Mapping[str, Scalar]) -> str:
     return document("application", dict(row))
 
 
-def next_lines(source: str, target: str, file: str) -> Iterator[str]:
-    """What is to be done after a failover."""
+def next_lines(source: str, target: str, file: str, *, both_ways: bool = False) -> Iterator[str]:
+    """What is to be done after a failover. `both_ways`: both directions copy the topics under one name, and run on."""
     flow, name = shlex.quote(f"{source}->{target}"), shlex.quote(file)
     yield f"Next: {target} serves and nothing protects it until {source} is back and {target}->{source} is mirrored."
-    yield f"  Keep producers away from {source}: what they write there now, {target} does not get."
-    yield f"  When {source} is back: enable {target}->{source} in {file}, and start drlib mirror {name}."
+    if both_ways:
+        yield f"  Keep producers away from {source}: what they write there now, {target} gets late."
+        yield f"  When {source} is back, drlib mirror {name} copies in both directions by itself; start it where none runs."
+    else:
+        yield f"  Keep producers away from {source}: what they write there now, {target} does not get."
+        yield f"  When {source} is back: enable {target}->{source} in {file}, and start drlib mirror {name}."
     yield f"  Home again: drlib failback {name} {flow}"
 
 

@@ -230,10 +230,10 @@ def _partitions(view: FlowView, rows: int) -> RenderableType:
         ("partition", 0),
         ("lag", 1),
         ("about", 1),
-        ("oldest", 1),
+        ("oldest", 2),
         ("in, out/s", 1),
-        ("caught up", 1),
-        ("expires", 1),
+        ("caught up", 2),
+        ("expires", 2),
     )
     worst = sorted(view.partitions, key=_urgency)
     for partition in worst[:rows]:
@@ -338,14 +338,9 @@ def _event(event: Event, now_ms: int) -> RenderableType:
 
 
 def _table(*columns: tuple[str, int]) -> Table:
-    """Numbers to the right on one line; names to the left, cut before they push numbers out."""
+    """Each with its kind: 0 a name, to the left, 1 a number, 2 words to the right. In a narrow terminal names and words take
+    more lines, and nothing is cut."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 0, 0, 0))
-    for name, right in columns:
-        table.add_column(
-            name,
-            justify="right" if right else "left",
-            no_wrap=True,
-            overflow="ellipsis",
-            min_width=None if right else min(24, 3 * len(name)) if name in ("partition", "group") else len(name),
-        )
+    for name, kind in columns:
+        table.add_column(name, justify="right" if kind else "left", no_wrap=kind == 1, overflow="fold")
     return table

@@ -215,6 +215,6 @@ def test_each_flow_with_its_documented_rights_copies_every_record_once_and_a_mis
         refused = flows.refusal("paris")
         assert f"User:mirror may not READ on topic {journal} of paris" in str(refused)
         assert refused.remedy == (
-            f"kafka-acls.sh --bootstrap-server {bootstrap} --command-config admin.properties --add "
+            f"kafka-acls.sh --bootstrap-server {bootstrap} --command-config paris-admin.properties --add "
             f"--allow-principal User:mirror --operation Read --topic {journal}"
         )

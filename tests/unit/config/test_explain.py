@@ -40,6 +40,14 @@ def only(found: Explanation, scope: str, key: str) -> Effective:
     return value
 
 
+def test_explain_names_no_other_place_where_providers_have_names_of_their_own(file: Path) -> None:
+    provider = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
+    file.write_text(f"{FILE}config.providers = vault\nconfig.providers.vault.class = {provider}\n")
+    found = explain(file)
+    assert only(found, "RIGHT", "bootstrap.servers").overridden == ()
+    assert only(found, "LEFT->RIGHT", "drlib.lanes").overridden == ("line 7: RIGHT.drlib.lanes = 5",)
+
+
 def test_explain_value_has_its_line_or_is_a_default(file: Path) -> None:
     found = explain(file)
     lanes = only(found, "LEFT->RIGHT", "drlib.lanes")

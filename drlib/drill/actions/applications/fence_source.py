@@ -187,7 +187,7 @@ class FenceSource(PointerArgument, ProbeDeadline, FlowArguments, DrillAction):
     @property
     def _todo(self) -> str:
         source = self.flow.source
-        return f"Keep producers away from {source}, settle its unreplicated records (failback drill), keep the pointer."
+        return f"Keep producers away from {source}, keep the pointer; return by drlib failback, with what only {source} has."
 
     def _fence_in_part(self, service: ClusterService, end: float, abort: Abort) -> Evidence:
         """Fence what answers, until `end` at the latest, and say what is not fenced: the rest cannot be asked."""

@@ -136,7 +136,7 @@ def lag(status: MirrorStatus, flow: str, context: CheckContext) -> Judgements:
     evidence = f"{count(view.lag, 'record')} not on the target, {age}, most in {_furthest(view)}; {objective}"
     fix = (
         f"Wait for it to catch up; if it does not, widen the link or add workers: {context.drlib('status', '--watch')}"
-        if view.state == flow_view.MIRRORING
+        if view.state in (flow_view.MIRRORING, flow_view.STARTING)
         else f"Start a worker: {context.drlib('mirror')}"
     )
     exceeds = view.lag > objectives.rpo_records or (view.lag_s is not None and view.lag_s > objectives.rpo_seconds)

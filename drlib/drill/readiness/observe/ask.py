@@ -25,7 +25,7 @@ async def ask(question: Awaitable[Answer], seconds: float = ASK_S) -> Answer | U
         return refusal(error)
     except TimeoutError:
         return Unanswered(
-            f"no answer within {seconds:g} s",
+            f"no answer within {seconds:.3g} s",
             "Check the cluster's brokers and the network, then run drlib doctor again.",
         )
     except OSError as error:

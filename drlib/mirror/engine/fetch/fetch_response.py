@@ -42,6 +42,7 @@ from drlib.mirror.errors import ClaimAgain, SourceLost
 from drlib.mirror.failpoints import hit
 from drlib.mirror.journal.entries import Entry, SourceLoss, SourceTruncated
 from drlib.mirror.journal.leader_epochs import UNKNOWN_EPOCH
+from drlib.mirror.journal.partition_events import lost_text
 from drlib.mirror.offsets.map.journal_log import LaneJournal
 
 DRAIN_POLL_S = 0.05
@@ -326,7 +327,7 @@ class FetchResponseHandler:
             stream.start_known = True
             fetch.jump(start)
             return
-        lost = f"offsets {stream.position} to {start - 1} expired before they were read"
+        lost = lost_text(stream.source.topic, stream.position, start)
         self.events.open("SourceLoss", str(stream.source), lost)
         if self.loss_policy != "continue" and (stream.queue or stream.unacked):
             await asyncio.sleep(DRAIN_POLL_S)  # what was fetched may be gone from the source: deliver it first

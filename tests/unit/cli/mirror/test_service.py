@@ -86,6 +86,26 @@ def test_unit_names_referenced_files_and_no_secret(tmp_path: Path) -> None:
     assert "hush" not in unit
 
 
+def test_unit_names_key_stores_and_directories_that_its_user_could_not_read(tmp_path: Path) -> None:
+    """Java's key stores are readable by one group, and the unit runs as a user of its own, without /tmp and homes."""
+    file = write(
+        tmp_path,
+        FILE
+        + "RIGHT.ssl.keystore.location = /etc/kafka/mm2.p12\nRIGHT.ssl.truststore.location = /etc/kafka/trust.p12\n"
+        "LEFT.ssl.truststore.location = /etc/kafka/trust.p12\nLEFT.ssl.keystore.location = ${file:/etc/pw:store}\n"
+        "RIGHT.ssl.keystore.password = ${directory:/run/pw:store}\n",
+    )
+    unit = unit_for(file, "m")
+    assert [line for line in unit.splitlines() if line.startswith("# LoadCredential=")] == [
+        "# LoadCredential=secrets-1:/etc/pw",
+        "# LoadCredential=secrets-of-1:/run/pw",
+        "# LoadCredential=store-1:/etc/kafka/mm2.p12",
+        "# LoadCredential=store-2:/etc/kafka/trust.p12",
+    ]
+    assert "# ${directory:/run/credentials/m.service:secrets-of-1_FILE}:" in unit
+    assert "# /run/credentials/m.service/store-1:" in unit
+
+
 def test_unit_percent_sign_in_path_is_escaped(tmp_path: Path) -> None:
     file = write(tmp_path, name="100%h.properties")
     assert parsed(unit_for(file, "m"))["Service"]["LoadCredential"].endswith("/100%%h.properties")

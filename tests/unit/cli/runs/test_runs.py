@@ -179,6 +179,20 @@ def test_runs_check_names_the_next_run_by_its_name_on_the_clusters_that_it_had(
     assert f"Run it: drlib run {said.format(place)}\n" in capsys.readouterr().err
 
 
+def test_runs_check_never_says_to_run_what_moves_applications(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A failover that was not proven is not repeated: its applications are on the other cluster."""
+    folder = ran(place, "20260101T000000Z", "emergency-failover", verdict=Verdict.UNKNOWN, checks=())
+    asked = {"runbook": ROOT / "runbooks" / "emergency-failover.yaml", "properties": place / "mm2.properties"}
+    Request.model_validate(asked).write(folder)
+    assert drlib_here("runs", "--check") == 3
+    said = capsys.readouterr().err
+    assert "drlib run " not in said
+    assert said.endswith(f"drlib runs report {folder.name}\n")
+    book(place)
+    assert drlib_here("runs", "--check") == 3
+    assert capsys.readouterr().err.endswith(" Run it: drlib run monthly\n")
+
+
 def test_runs_check_names_the_clusters_that_a_runbook_needs_and_its_path_where_its_name_is_not_found(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

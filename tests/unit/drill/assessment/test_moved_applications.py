@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from drlib.drill.actions.groups.rules import PositionMove
+from drlib.drill.actions.groups.share_groups.rules import ShareMove
 from drlib.drill.assessment.moved_applications import GroupChange, ProducerChange, changes
 from drlib.model import TopicPartition, TranslationKind
 
@@ -52,3 +53,11 @@ def test_commits_after_the_position_was_last_known_are_read_again() -> None:
     exact = replace(move("billing", "orders", "paris.orders"), re_reads=3)
     ((group,), _) = changes([exact, move("billing", "carts", "paris.carts", TranslationKind.BEHIND, 2)], "l:1")
     assert group.re_reads == 5
+
+
+def test_share_groups_and_topics_that_no_group_reads_are_changed_too() -> None:
+    jobs = TopicPartition("jobs", 0)
+    share = ShareMove("workers", jobs, 5, 0, jobs, 5, (), TranslationKind.EXACT, 0, 1)
+    groups, producers = changes([move("billing", "orders", "orders")], "l:1", shares=[share], written=["log"])
+    assert groups[1] == GroupChange("workers", "l:1", ("jobs",), 0, 0)
+    assert [each.topic for each in producers] == ["jobs", "log", "orders"]

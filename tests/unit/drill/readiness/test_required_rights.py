@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 from pathlib import Path
 
@@ -66,8 +67,16 @@ def test_mirror_lists_optional_rights_with_what_is_missing_without_them(tmp_path
     ]
     assert "does not know which partitions a transaction has" in printed[at]
     assert "--operation Read --topic __transaction_state" in printed[at + 1]
+    (at,) = [n for n, line in enumerate(printed) if "on paris, for a source without groups alone, optional: " in line]
+    assert printed[at + 1].endswith("--operation Describe --cluster")
     (at,) = [n for n, line in enumerate(printed) if "for the checkpoints of former groups alone, optional: " in line]
     assert "--operation Read --topic paris.checkpoints.internal" in printed[at + 1]
+
+
+def test_mirror_with_a_right_for_every_use_has_it_not_listed_apart(tmp_path: Path) -> None:
+    of_file = settings(tmp_path, "sync.topic.acls.enabled = true")
+    printed = list(lines(required_rights(of_file, of_file.flow("paris", "lyon"), Role.MIRROR), of_file.clusters))
+    assert sum("p:1" in line and line.endswith("--operation Describe --cluster") for line in printed) == 1
 
 
 def test_mirror_of_a_chain_may_mirror_the_heartbeats_that_it_brings(tmp_path: Path) -> None:
@@ -137,9 +146,24 @@ def test_lines_are_comments_and_commands_for_the_principal(tmp_path: Path) -> No
     commands = [shlex.split(line) for line in lines(required, made.clusters, "User:dr") if not line.startswith("#")]
     assert commands
     assert all(words[0] == "kafka-acls.sh" and "User:dr" in words and "--command-config" in words for words in commands)
+    named = {(word, name) for words in commands for word, name in itertools.pairwise(words)}
+    assert {each for each in named if each[0] == "--command-config"} == {
+        ("--command-config", f"{alias}-admin.properties") for alias in ("paris", "lyon")
+    }
     unknown = "\n".join(lines(required, made.clusters))
     assert "replace User:PRINCIPAL" in unknown
     assert "User:ANONYMOUS" in unknown  # lyon's listener has no login
+
+
+def test_lines_have_one_command_for_all_resources_of_the_same_rights(tmp_path: Path) -> None:
+    made = settings(tmp_path, file=FILE.replace("orders.*", "orders, payments, clicks.*, web.*"))
+    required = required_rights(made, made.flow("paris", "lyon"), Role.AUDIT)
+    commands = [line for line in lines(required, made.clusters) if line.startswith("kafka-acls.sh")]
+    literal, prefixed = (
+        each for each in commands if "--operation Read --operation DescribeConfigs" in each and "p:1" in each
+    )
+    assert literal.endswith("--topic orders --topic payments")
+    assert prefixed.endswith("--topic clicks --topic web --resource-pattern-type prefixed")
 
 
 def test_pattern_without_a_resource_is_a_note(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_topics_that_may_not_be_created_are_one_error_with_every_command() -> No
     )  # Kafka's tools do not reach it without a login
     remedy = not_created([(journal, refused("TOPIC_AUTHORIZATION_FAILED", "of one"))], secured).remedy
     for tool in ("kafka-acls.sh", "kafka-topics.sh"):
-        assert f"{tool} --bootstrap-server b:9092 --command-config admin.properties " in remedy
+        assert f"{tool} --bootstrap-server b:9092 --command-config B-admin.properties " in remedy
 
 
 class _Broker:

@@ -81,3 +81,8 @@ def test_seen_line_and_next_lines_name_the_application_and_the_commands() -> Non
     assert json.loads(failover.seen_json(row))["name"] == "billing"
     said = "\n".join(failover.next_lines("paris", "lyon", "my file.properties"))
     assert "drlib failback 'my file.properties' 'paris->lyon'" in said
+    assert "enable lyon->paris" in said
+    said = "\n".join(failover.next_lines("paris", "lyon", "my file.properties", both_ways=True))
+    assert "lyon gets late" in said
+    assert "enable" not in said
+    assert "drlib failback 'my file.properties' 'paris->lyon'" in said

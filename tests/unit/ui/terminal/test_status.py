@@ -141,6 +141,8 @@ def test_render_status_fits_eighty_columns() -> None:
     long = replace(partition(0, 0, 10**9), topic="a-topic-with-quite-a-long-name-as-they-are-in-real-life")
     text = shown(overview(survey(partitions=(long,)), [], NOW), width=80)
     assert max(len(line) for line in text.splitlines()) <= 80
+    assert "1,000,000,000" in text
+    assert "…" not in text
 
 
 def test_render_status_names_the_lane_that_keeps_most_in_memory() -> None:

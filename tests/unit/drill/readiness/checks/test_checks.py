@@ -51,6 +51,7 @@ from drlib.drill.readiness.checks.observations import (
 from drlib.drill.readiness.score import CHECKS, DAY_S, HALVES, HOUR_S, Finding, Severity, check_of
 from drlib.drill.writers.rules import Standby, StandbyWriters, TopicWritten, Writer, Written
 from drlib.kafka.admin.descriptions import ConfigChange, Quota
+from drlib.mirror.monitor import flow_view
 from drlib.mirror.offsets.mirror_maker.mirrored_by import MirrorMakerFlow
 from drlib.mirror.status.event_log import Event
 from drlib.mirror.status.worker_status import PartitionStatus
@@ -459,7 +460,14 @@ def test_lag_with_a_silent_source_is_known_where_every_log_end_is(
     assert ("the source does not answer: the lag is unknown" in finding.evidence) is (severity is Severity.UNKNOWN)
 
 
-@pytest.mark.parametrize(("state", "fix"), [("mirroring", "Wait for it to catch up"), ("no worker", "Start a worker")])
+@pytest.mark.parametrize(
+    ("state", "fix"),
+    [
+        (flow_view.MIRRORING, "Wait for it to catch up"),
+        (flow_view.STARTING, "Wait for it"),
+        ("no worker", "Start a worker"),
+    ],
+)
 def test_lag_is_waited_for_only_where_a_worker_mirrors(state: str, fix: str) -> None:
     furthest = replace(behind(500, 1.0), partition=1)
     finding = finding_of("lag", mirror=mirror(state, partitions=(behind(12, 31.0), furthest)))
