@@ -166,15 +166,17 @@ class PointerPlace:
         kept = self.kept()
         return kept is not None and _same(now, kept.after)
 
-    def reach(self) -> Reach:
+    def reach(self, at: str = "") -> Reach:
         """Whether the pointer is what the step wrote, or what was there before, by it or by its undo.
 
-        Versions are not compared: an undo, also that of a later step, writes the same pointer under a newer version.
+        Versions are not compared: an undo, also that of a later step, writes the same pointer under a newer version. One that
+        others wrote meanwhile, and that names `at`, where the step would leave it, is no unknown.
         """
         kept, now = self.kept(), self.read().pointer
         if kept is None or _same(now, self._before(kept)):
             return Reach.UNTOUCHED
-        return Reach.PARTLY if _same(now, kept.after) else Reach.UNKNOWN
+        there = now is not None and now.active == at
+        return Reach.PARTLY if there or _same(now, kept.after) else Reach.UNKNOWN
 
     def put_back(self) -> None:
         """Restore what was there before the step, under a new version. Raises `Deviated` when it was moved since."""
