@@ -24,11 +24,12 @@ from drlib.drill.plan.plan import Plan, Step
 from drlib.drill.plan.progress import Over, RunOutcome
 from drlib.drill.plan.states import active
 from drlib.drill.readiness import gate
-from drlib.drill.run import planning, request
+from drlib.drill.run import planning, registry, request
 from drlib.drill.run.permissions import Permissions, refuse_untyped
 from drlib.drill.run.request import ClusterTarget, Request
 from drlib.drill.run.runner import LOCK, Runner, notes_of
 from drlib.drill.session import scorecard as session_score
+from drlib.drill.step.action import does_the_same
 from drlib.drill.step.argument_types import nearest
 from drlib.drill.step.known_silence import KnownSilence
 from drlib.errors import Aborted, DeviatedRolledBack, DrlibError, LeaseHeld, Unreachable, UsageError
@@ -241,6 +242,7 @@ def roll_back(folder: Path, asked: Request, granted: Granted) -> RunOutcome:
     wait_for_the_dead(folder)
     with _opened(model.load(asked.runbook), asked.parameters, asked.target, folder, asked) as opened:
         plan = planning.read(folder)
+        _refuse_edited(folder, plan, opened)
         error: DrlibError | None = None
         with opened.lease() as flow:
             permissions = Permissions(
@@ -265,6 +267,22 @@ def roll_back(folder: Path, asked: Request, granted: Granted) -> RunOutcome:
     if ended.ending.standing and error is not None:
         raise error
     return ended.ending
+
+
+def _refuse_edited(folder: Path, plan: Plan, opened: Opened) -> None:
+    """Raises `UsageError` for a step that was begun and is another one by now: it would undo something else. How it is undone
+    may have been corrected."""
+    lines = journal.read(folder / JOURNAL) if (folder / JOURNAL).exists() else ()
+    begun = drill_progress.fold(notes_of(lines)).begun
+    before, now = (registry.kept(drill, opened.actions) for drill in (plan.drill, opened.drill))
+    calls = {step.name: step.action for step in now.steps}
+    edited = [s.name for s in before.steps if s.name in begun and not does_the_same(s.action, calls.get(s.name))]
+    if edited or before.flow != now.flow:
+        raise UsageError(
+            f"{folder.name} cannot be rolled back",
+            f"{edited[0] if edited else before.flow} is not as it was planned: the runbook or a parameter was edited since",
+            "Restore the runbook for this, or undo it by hand: its plan.json has what was planned.",
+        )
 
 
 def _unsettled(folder: Path, book: Runbook, asked: Request) -> bool:

@@ -149,6 +149,20 @@ def test_rollback_of_a_paused_run_from_the_command_line(stage: Stage) -> None:
 
 
 @pytest.mark.long
+def test_rollback_by_an_edited_runbook_is_refused_unless_only_the_undo_was_corrected(stage: Stage) -> None:
+    """It would undo something else, or nothing, and say that everything is undone."""
+    drills = {"call": {"danger": "none"}, "move": {"approval": True}}
+    stage.drlib("run", stage.runbook(**drills), *stage.on_lab(), code=9)
+    folder = stage.run_folder()
+    place = {"place": {"arguments": {"group": f"other.{stage.topic}"}}}
+    stage.runbook(**drills, **place)
+    assert "place is not as it was planned" in stage.drlib("run", "--rollback", folder, code=2)
+    assert stage.now()[0], "nothing was undone"
+    stage.runbook(**{**drills, "call": {"danger": "none", "arguments": {"undo_argv": [sys.executable, "-c", ""]}}})
+    stage.drlib("run", "--rollback", folder)
+    assert stage.now() == BEFORE
+
+
 def test_rollback_after_a_deviation_restores_everything(stage: Stage) -> None:
     stage.drill = {"rollback": "never"}
     argv = [sys.executable, "-c", "import sys; print('no room'); sys.exit(3)"]
