@@ -286,7 +286,7 @@ def _refuse_edited(folder: Path, plan: Plan, opened: Opened) -> None:
 
 
 def _unsettled(folder: Path, book: Runbook, asked: Request) -> bool:
-    """Does the flow's target still say that the run is not over, as its process could not write the end there? Asks the target."""
+    """Does the flow's target still say that the run is not over, as its end could not be written there? Asks the target."""
     if book.drill is None or not book.drill.lease or asked.ways_on(folder.name).again:
         return False
     with _opened(book, asked.parameters, asked.target, folder, asked) as opened:
