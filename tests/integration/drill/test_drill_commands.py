@@ -151,14 +151,13 @@ def test_rollback_of_a_paused_run_from_the_command_line(stage: Stage) -> None:
 @pytest.mark.long
 def test_rollback_by_an_edited_runbook_is_refused_unless_only_the_undo_was_corrected(stage: Stage) -> None:
     """It would undo something else, or nothing, and say that everything is undone."""
-    drills = {"call": {"danger": "none"}, "move": {"approval": True}}
-    stage.drlib("run", stage.runbook(**drills), *stage.on_lab(), code=9)
+    call, move = {"danger": "none"}, {"approval": True}
+    stage.drlib("run", stage.runbook(call=call, move=move), *stage.on_lab(), code=9)
     folder = stage.run_folder()
-    place = {"place": {"arguments": {"group": f"other.{stage.topic}"}}}
-    stage.runbook(**drills, **place)
+    stage.runbook(call=call, move=move, place={"arguments": {"group": f"other.{stage.topic}"}})
     assert "place is not as it was planned" in stage.drlib("run", "--rollback", folder, code=2)
     assert stage.now()[0], "nothing was undone"
-    stage.runbook(**{**drills, "call": {"danger": "none", "arguments": {"undo_argv": [sys.executable, "-c", ""]}}})
+    stage.runbook(call={**call, "arguments": {"undo_argv": [sys.executable, "-c", ""]}}, move=move)
     stage.drlib("run", "--rollback", folder)
     assert stage.now() == BEFORE
 
