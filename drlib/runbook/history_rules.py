@@ -1,9 +1,10 @@
 """What the runs of a runbook say together: how RTO and RPO go, and whether the next one is overdue. Pure.
 
 Rules: only a run with a verdict pass, conditions or fail counts as a drill; one that is unknown was no proof, and does not
-count for the schedule. Nor does one that began in the future, by a clock that was wrong: it would put off the next one. A
-trend compares the last measurement with the median of those before, of which it needs two; under a tenth of difference is
-"steady". What was not measured is None and no part of a trend.
+count for the schedule. Nor does one that began in the future, by a clock that was wrong: it would put off the next one. The
+next one is overdue a little after it was due (`GRACE_MS`), as it counts only once it has ended. A trend compares the last
+measurement with the median of those before, of which it needs two; under a tenth of difference is "steady". What was not
+measured is None and no part of a trend.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,6 +15,7 @@ from typing import Final
 
 STEADY: Final = 0.1
 HOUR_MS: Final = 3_600_000
+GRACE_MS: Final = HOUR_MS  # or a 24th of the time between runs
 
 
 class Direction(StrEnum):
@@ -84,10 +86,11 @@ def standing(runbook: str, outcomes: Iterable[Outcome], *, every_hours: int | No
     """`outcomes` of any runbooks, in any order."""
     mine = sorted((run for run in outcomes if run.runbook == runbook), key=lambda run: (run.started_ms, run.run))
     drills = [run for run in mine if run.counts]
-    due = None
+    due, grace = None, 0
     if every_hours is not None:
         begun = [run.started_ms for run in drills if not ahead(run, now_ms)]
         due = begun[-1] + every_hours * HOUR_MS if begun else 0
+        grace = min(GRACE_MS, every_hours * HOUR_MS // 24) if begun else 0
     return Standing(
         runbook,
         len(mine),
@@ -95,5 +98,5 @@ def standing(runbook: str, outcomes: Iterable[Outcome], *, every_hours: int | No
         trend([run.rto_seconds for run in drills]),
         trend([run.rpo_records for run in drills]),
         due,
-        due is not None and due <= now_ms,
+        due is not None and due + grace <= now_ms,
     )

@@ -4,6 +4,7 @@ Rules: an error in a runbook, a parameter or a cluster leaves no run folder behi
 one process at a time executes; the request is in `run.json`, the planned changes in `plan.json`. A plan is named by at
 least 12 digits of its hash, and is run once.
 Not for: executing notebooks (`drlib.runbook.execution.execute`), nor showing anything.
+Longer than most modules: all that a command does with a run before and after its notebook.
 """
 
 import contextlib
@@ -16,19 +17,23 @@ from pathlib import Path
 from typing import Final
 
 from drlib import clock
+from drlib.drill.flow_state.flow_record import read_record
 from drlib.drill.flow_state.takeover import refuse_unfinished
 from drlib.drill.plan import progress as drill_progress
 from drlib.drill.plan.plan import Plan, Step
 from drlib.drill.plan.progress import Over, RunOutcome
+from drlib.drill.plan.states import active
 from drlib.drill.readiness import gate
-from drlib.drill.run import planning, request
+from drlib.drill.run import planning, registry, request
 from drlib.drill.run.permissions import Permissions, refuse_untyped
 from drlib.drill.run.request import ClusterTarget, Request
 from drlib.drill.run.runner import LOCK, Runner, notes_of
 from drlib.drill.session import scorecard as session_score
+from drlib.drill.step.action import does_the_same
 from drlib.drill.step.argument_types import nearest
 from drlib.drill.step.known_silence import KnownSilence
 from drlib.errors import Aborted, DeviatedRolledBack, DrlibError, LeaseHeld, Unreachable, UsageError
+from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import answers
 from drlib.lab.lab import Lab
 from drlib.runbook import open_drill as opening
@@ -216,7 +221,7 @@ def take_up(folder: Path, asked: Request, granted: Granted) -> tuple[Runbook, Re
             f"it was superseded by {by}",
             "Make a new plan and run that.",
         )
-    if ended is not None and not ended.resumable:
+    if ended is not None and not ended.resumable and not _unsettled(folder, book, asked):
         raise UsageError(f"{folder.name} has ended", "there is nothing left to do", "Make a new plan and run that.")
     asked.require_lab(folder.name)
     if asked.lab_dir is not None:
@@ -227,9 +232,17 @@ def take_up(folder: Path, asked: Request, granted: Granted) -> tuple[Runbook, Re
 def roll_back(folder: Path, asked: Request, granted: Granted) -> RunOutcome:
     """Undo the steps of a run, whatever its strategy. Raises `Deviated` when a step cannot be undone."""
     _, asked = take_up(folder, asked, granted)
+    ended = ending_of(folder, planning.read(folder))
+    if ended is not None and not ended.resumable and ended.ending.standing:
+        raise UsageError(
+            f"{folder.name} has ended",
+            "only the state of its flow was not written, so there is nothing to undo",
+            f"Write it: {request.ways_on(folder).resume}",
+        )
     wait_for_the_dead(folder)
     with _opened(model.load(asked.runbook), asked.parameters, asked.target, folder, asked) as opened:
         plan = planning.read(folder)
+        _refuse_edited(folder, plan, opened)
         error: DrlibError | None = None
         with opened.lease() as flow:
             permissions = Permissions(
@@ -254,6 +267,33 @@ def roll_back(folder: Path, asked: Request, granted: Granted) -> RunOutcome:
     if ended.ending.standing and error is not None:
         raise error
     return ended.ending
+
+
+def _refuse_edited(folder: Path, plan: Plan, opened: Opened) -> None:
+    """Raises `UsageError` for a step that was begun and is another one by now: it would undo something else. How it is undone
+    may have been corrected."""
+    lines = journal.read(folder / JOURNAL) if (folder / JOURNAL).exists() else ()
+    begun = drill_progress.fold(notes_of(lines)).begun
+    before, now = (registry.kept(drill, opened.actions) for drill in (plan.drill, opened.drill))
+    calls = {step.name: step.action for step in now.steps}
+    edited = [s.name for s in before.steps if s.name in begun and not does_the_same(s.action, calls.get(s.name))]
+    if edited or before.flow != now.flow:
+        raise UsageError(
+            f"{folder.name} cannot be rolled back",
+            f"{edited[0] if edited else before.flow} is not as it was planned: the runbook or a parameter was edited since",
+            "Restore the runbook for this, or undo it by hand: its plan.json has what was planned.",
+        )
+
+
+def _unsettled(folder: Path, book: Runbook, asked: Request) -> bool:
+    """Does the flow's target still say that the run is not over, as its end could not be written there? Asks the target."""
+    if book.drill is None or not book.drill.lease or asked.ways_on(folder.name).again:
+        return False
+    with _opened(book, asked.parameters, asked.target, folder, asked) as opened:
+        flow = opened.workplace.flow
+        with Cluster(opened.workplace.cluster(flow.target)) as cluster:
+            record = read_record(cluster, flow)
+    return record.run == folder.name and active(record.state)
 
 
 def ending_of(folder: Path, plan: Plan) -> Over | None:

@@ -14,7 +14,7 @@ import secrets
 import shutil
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
@@ -170,6 +170,21 @@ def seal(folder: Path) -> Path:
 def unseal(folder: Path) -> None:
     """Remove the manifest: what is in the folder is going to change."""
     (folder / MANIFEST).unlink(missing_ok=True)
+
+
+@contextmanager
+def amended(folder: Path, name: str) -> Iterator[None]:
+    """While inside, another run changes the file `name` of the run in `folder`. Where that is sealed, and the file is as its
+    manifest says, it is so afterwards too."""
+    try:
+        hashes = dict(listed(folder))
+        right = name in hashes and hashes[name] == _digest(folder / name)
+    except (OSError, ValueError):
+        hashes, right = {}, False
+    yield
+    if right:
+        hashes[name] = _digest(folder / name)
+        write_whole(folder / MANIFEST, "".join(f"{digest}  {each}\n" for each, digest in hashes.items()))
 
 
 def differences(folder: Path, read: Mapping[str, bytes] = MappingProxyType({})) -> tuple[Difference, ...]:

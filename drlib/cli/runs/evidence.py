@@ -34,7 +34,7 @@ def evidence(
     from drlib.lab.environment import environment_of
     from drlib.runbook.evidence import folder
     from drlib.runbook.evidence.rules import Scope
-    from drlib.runbook.file import calendar, find, model
+    from drlib.runbook.file import find, model
     from drlib.runs.check import Verdict
 
     settings = load_mirror_settings(file)
@@ -43,7 +43,7 @@ def evidence(
         year,
         tuple(str(each.flow) for each in settings.enabled_flows),
         environment_of(settings).value,
-        {book.name: calendar.every_hours(book.schedule.every) for book in books if book.schedule is not None},
+        {book.name: book.schedule.due_hours for book in books if book.schedule is not None},
         clock.now_ms(),
     )
     package = folder.collect(runs_dir, scope)

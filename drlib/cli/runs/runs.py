@@ -201,10 +201,9 @@ def _again(name: str, book: Runbook | None, past: tuple[PastRun, ...]) -> str:
 
 
 def _standing(name: str, book: Runbook | None, past: list[PastRun], now_ms: int) -> Standing:
-    from drlib.runbook.file import calendar
     from drlib.runbook.history_rules import standing
 
-    every = calendar.every_hours(book.schedule.every) if book is not None and book.schedule is not None else None
+    every = book.schedule.due_hours if book is not None and book.schedule is not None else None
     return standing(name, [run.outcome for run in past], every_hours=every, now_ms=now_ms)
 
 

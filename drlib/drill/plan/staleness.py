@@ -39,10 +39,10 @@ def stale(
                 continue
             if planned.step in done:
                 expected[change.entity] = [change.after]
-            elif planned.step in begun:
+                continue
+            if planned.step in begun:
                 expected[change.entity].append(change.after)
-            else:
-                expected[change.entity] += settled(planned.step, change)
+            expected[change.entity] += settled(planned.step, change)
     return tuple(
         ChangedFact(entity, values[0], now.get(entity))
         for entity, values in sorted(expected.items())

@@ -19,6 +19,7 @@ from drlib.runs.scorecard import Rpo, RtoSeconds
 # a later step's figure replaces the earlier whole
 _RPO = frozenset({"rpo_records", "rpo_seconds", "rpo_at_least", "rpo_seconds_at_least", "rpo_why"})
 _RTO = frozenset({"rto_seconds", "rto_at_least", "rto_why"})
+_REASONS = frozenset({Noted.UNDO_FAILED, Noted.STEP_FAILED, Noted.HYPOTHESIS_FAILED, Noted.ABORT_REQUESTED})
 NO_STEP = "no step observed when applications are served again"
 
 
@@ -40,6 +41,8 @@ def close(drill: Drill, ending: RunOutcome, lines: Sequence[Line], on: WaysOn) -
     if ending.standing:
         why = f"{why}; not undone: {', '.join(ending.standing)}"
         further = on.sentence
+        if _is_unknown(_last(lines)) and not on.again:
+            further = f"{further} Where that stays unknown, a new run gives it up: --supersede {on.run}."
     match ending.outcome:
         case Outcome.HYPOTHESIS_FAILED:
             raise HypothesisFailed(what, why, "Nothing was changed. Make the hypothesis hold, then plan again.")
@@ -86,21 +89,29 @@ def describe(ending: RunOutcome) -> str:
             return f"was superseded by {ending.by}"
 
 
+def _last(lines: Sequence[Line]) -> Line | None:
+    """The last line that has a reason; None where none does."""
+    return next((line for line in reversed(lines) if line.event in _REASONS or _is_unknown(line)), None)
+
+
+def _is_unknown(line: Line | None) -> bool:
+    return line is not None and line.event == Noted.PROBED and line.data["detail"] == Reach.UNKNOWN
+
+
 def _why(lines: Sequence[Line]) -> str:
     """The reason, from the last line that has one."""
-    for line in reversed(lines):
-        data = line.data
-        match line.event:
-            case Noted.UNDO_FAILED | Noted.STEP_FAILED:
-                return f"{line.event} {data['step']}: {data['error']}"
-            case Noted.HYPOTHESIS_FAILED:
-                return f"'{data['expectation']}' {data['evidence']}"
-            case Noted.ABORT_REQUESTED:
-                return f"{data['detail']} asked for it"
-            case Noted.PROBED if data["detail"] == Reach.UNKNOWN:
-                evidence = data["evidence"] or "what it changes is neither as before nor as planned"
-                return f"drlib does not know whether step {data['step']} changed anything: {evidence}"
-    return "it was asked for"
+    if (line := _last(lines)) is None:
+        return "it was asked for"
+    data = line.data
+    match line.event:
+        case Noted.UNDO_FAILED | Noted.STEP_FAILED:
+            return f"{line.event} {data['step']}: {data['error']}"
+        case Noted.HYPOTHESIS_FAILED:
+            return f"'{data['expectation']}' {data['evidence']}"
+        case Noted.ABORT_REQUESTED:
+            return f"{data['detail']} asked for it"
+    evidence = data["evidence"] or "what it changes is neither as before nor as planned"
+    return f"drlib does not know whether step {data['step']} changed anything: {evidence}"
 
 
 def measured(lines: Sequence[Line]) -> tuple[RtoSeconds, Rpo]:

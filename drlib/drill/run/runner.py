@@ -317,7 +317,10 @@ class Runner:
             self._confirm()
             self._note(Noted.UNDO_STARTED, step)
             try:
-                self._actions[step].undo(self.plan.of(step).changes)
+                working(lambda: self._actions[step].undo(self.plan.of(step).changes), None, self._lost)
+            except Stuck:
+                self._refuse_lost()
+                raise
             except Exception as error:
                 return self._note(Noted.UNDO_FAILED, step, error=explain(error))
         return self._note(Noted.UNDO_SUCCEEDED, step, needed=needed)

@@ -2,7 +2,7 @@
 
 Rules: a step that does not end within `ABORT_S` of an abort is left as it is. It must not be undone or repeated while this
 process lives, so the error that is raised then (`Stuck`) ends the run without a rollback. A step whose run may not continue
-(`lost`) is ended in the same way.
+(`lost`) is ended in the same way, and so is an undo, which no abort ends.
 """
 
 import threading
@@ -29,7 +29,7 @@ class Stuck(Aborted):
         )
 
 
-def working(work: Callable[[], Answered], abort: Abort, lost: Callable[[], bool] = lambda: False) -> Answered:
+def working(work: Callable[[], Answered], abort: Abort | None, lost: Callable[[], bool] = lambda: False) -> Answered:
     """What `work` returns or raises. Raises `Stuck` when it does not end in time after an abort, or after `lost`."""
     results: list[Answered] = []
     failed: list[BaseException] = []
@@ -45,9 +45,10 @@ def working(work: Callable[[], Answered], abort: Abort, lost: Callable[[], bool]
     aborted_at: float | None = None
     while thread.is_alive():
         thread.join(_LOOK_S)
-        if lost():
+        over = lost()
+        if over and abort is not None:
             abort.stop()
-        if abort.requested:
+        if over or (abort is not None and abort.requested):
             aborted_at = aborted_at or time.monotonic()
             if thread.is_alive() and time.monotonic() - aborted_at > ABORT_S:
                 raise Stuck()

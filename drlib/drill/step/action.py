@@ -233,3 +233,12 @@ def reach(facts: Collection[Fact], changes: Changes) -> Reach:
     if len(before) == len(changes):
         return Reach.UNTOUCHED
     return Reach.PARTLY if all(c in before or c in after for c in changes) else Reach.UNKNOWN
+
+
+def does_the_same(one: Call, other: Call | None) -> bool:
+    """Are both calls of one action with the same arguments, but for how it is undone?"""
+
+    def of(call: Call) -> frozenset[Argument]:
+        return frozenset(argument for argument in call.arguments if not argument.name.startswith("undo_"))
+
+    return other is not None and one.name == other.name and of(one) == of(other)

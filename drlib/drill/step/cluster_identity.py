@@ -6,13 +6,14 @@ plan, and what is typed before something is destroyed. What a step changes on a 
 """
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from drlib.drill.plan.plan import Fact
-from drlib.drill.step.step_output import Row, read_rows
+from drlib.drill.step.step_output import Row, read_rows, rows_file, write_rows
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.security.cluster_settings import ClusterSettings
-from drlib.runs.folder import NAME
+from drlib.runs.folder import NAME, amended
 
 
 def cluster_id(cluster: ClusterSettings) -> str:
@@ -46,3 +47,9 @@ def rows_beside(run_dir: Path, name: str, cluster: ClusterSettings) -> dict[Path
     this = cluster_id(cluster) if found else ""
     of_it = {folder: tuple(row for row in rows if row["cluster_id"] == this) for folder, rows in found.items()}
     return {folder: rows for folder, rows in of_it.items() if rows}
+
+
+def write_beside(folder: Path, name: str, rows: Iterable[Row]) -> None:
+    """Keep `rows` as what the run in `folder`, this one or one beside it, has of that name. One that is verified stays so."""
+    with amended(folder, rows_file(name)):
+        write_rows(folder, name, rows)

@@ -135,9 +135,10 @@ def most_are_silent(service: ClusterService, now_ms: int) -> Silence | None:
     return Silence(f"{len(service.silent)} of {brokers} brokers do not answer", now_ms, 0.0)
 
 
-def counts(known: Silence | None, now_ms: int) -> bool:
-    """Whether a finding is recent enough to rely on it without asking. Pure."""
-    return known is not None and 0 <= now_ms - known.at_ms < FORGOTTEN_S * 1000
+def counts(known: Silence | None, now_ms: int, for_s: float = FORGOTTEN_S) -> bool:
+    """Whether a finding is recent enough to rely on it without asking. One of the future, by a clock that was wrong or that of
+    another host, is not. Pure."""
+    return known is not None and 0 <= now_ms - known.at_ms < for_s * 1000
 
 
 def repeated(subject: str, now_ms: int, known: Mapping[str, Silence]) -> Unreachable:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from drlib import clock
-from drlib.drill.plan.progress import fold
+from drlib.drill.plan.progress import fold, may_abort
 from drlib.drill.run import planning, request
 from drlib.drill.run.planning import PLAN_FILE
 from drlib.drill.run.runner import LOCK, notes_of
@@ -160,10 +160,10 @@ def _execute(
 
 
 def rolls_back(run_dir: Path) -> bool:
-    """Does a process undo the steps of the run in `run_dir` now?"""
+    """Does a process undo the steps of the run in `run_dir` now, or see how far they came, to do so?"""
     try:
-        now = fold(notes_of(journal.read(run_dir / JOURNAL)))
-        return now.rolling_back and not now.ended and held(run_dir, LOCK)
+        notes = notes_of(journal.read(run_dir / JOURNAL))
+        return not may_abort(notes) and not fold(notes).ended and held(run_dir, LOCK)
     except (OSError, DrlibError):
         return False
 

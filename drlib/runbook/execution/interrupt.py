@@ -2,8 +2,9 @@
 
 Rules: nothing is raised into the middle of I/O; a signal is remembered, and the kernel gets SIGINT, as a
 person would press it. A kernel that does not end its cell within `GRACE_S` is killed, unless its run rolls back: that takes as
-long as its undos do, and a further signal ends it. Whatever is left of the kernel's process group when the run is over (a JVM
-that a cell started) goes with it. The kernel is signalled, not its group: what a cell started is for the cell to end.
+long as its probes and undos do, and a further signal ends it. Whatever is left of the kernel's process group when the run is
+over (a JVM that a cell started) goes with it. The kernel is signalled, not its group: what a cell started is for the cell to
+end.
 """
 
 import os

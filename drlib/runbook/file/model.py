@@ -58,6 +58,11 @@ class Schedule(BaseModel):
     every: str
     cron: str = ""
 
+    @property
+    def due_hours(self) -> int:
+        """After how many hours without a run one is due."""
+        return calendar.due_hours(self.every, self.cron)
+
     @field_validator("every")
     @classmethod
     def _every(cls, text: str) -> str:

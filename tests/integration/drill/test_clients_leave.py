@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -34,6 +34,7 @@ from drlib.lab.clients.rules import Move, continued
 from drlib.lab.lab import Lab
 from drlib.lab.link.link import APPS_HOST
 from drlib.model import Flow
+from drlib.runs import folder as folders
 from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar
 
@@ -185,7 +186,9 @@ def test_setting_that_another_one_changed_meanwhile_is_left_and_named(site: Site
     done(refuse)
     site.set(**{OVERRIDES: f"127.0.0.1:50,{OURS}"})
     wait_for("it is in effect", lambda: site.own()[OVERRIDES] == f"127.0.0.1:50,{OURS}")
-    with pytest.raises(Deviated, match=f"another client changed them since: {OVERRIDES} of broker 1"):
+    with pytest.raises(
+        Deviated, match=rf"another client changed them since: {OVERRIDES} of broker 1 \(not set before\)"
+    ):
         refuse.undo(())
     wait_for("the other one is back", lambda: site.own() == {PER_IP: None, OVERRIDES: f"127.0.0.1:50,{OURS}"})
     refuse.undo(())  # what is left is not ours
@@ -194,12 +197,26 @@ def test_setting_that_another_one_changed_meanwhile_is_left_and_named(site: Site
 
 def test_limits_that_two_runs_wrote_one_over_the_other_are_taken_back_to_what_was_before_both(site: Site) -> None:
     done(site.step("clients.refuse", "2001-01-01", hosts=(APPS_HOST,)))  # it was left as it is
+    folders.seal(site.root / "runs" / "2001-01-01")
     done(site.step("clients.refuse", "2001-01-02", hosts=("10.1.1.2",)))
     wait_for("both", lambda: site.own() == {PER_IP: None, OVERRIDES: f"{APPS_HOST}:0,10.1.1.2:0"})
     admit = site.step("clients.admit", "2001-01-02")
     assert done(admit)["brokers"] == 1
     wait_for("nothing is set", lambda: site.own() == {PER_IP: None, OVERRIDES: None})
     assert site.admitted(APPS_HOST)
+    assert folders.differences(site.root / "runs" / "2001-01-01") == ()  # the first run's evidence still holds
+
+
+def test_limits_of_a_plan_with_a_broker_that_is_gone_for_good_are_undone(site: Site) -> None:
+    """Its entries were removed from what is recorded, as the error of the undo says."""
+    refuse = site.step("clients.refuse", "gone", hosts=("10.1.2.3",))
+    changes = refuse.changes(refuse.observe())
+    gone = replace(changes[0], entity=changes[0].entity.replace("broker 1", "broker 9"))
+    assert refuse.probe((*changes, gone)) is Reach.UNTOUCHED
+    refuse.act(changes, NO_ABORT)
+    assert refuse.probe((*changes, gone)) is Reach.DONE
+    refuse.undo((*changes, gone))
+    assert refuse.probe((*changes, gone)) is Reach.UNTOUCHED
 
 
 def test_limits_that_were_recorded_and_never_written_are_given_back_as_they_are(site: Site) -> None:

@@ -28,6 +28,7 @@ from drlib.lab.lab import Lab
 from drlib.lab.workload.mirrors import LabMirrors
 from drlib.lab.workload.topics import TopicSpec, acknowledged, create_topics, log_ends
 from drlib.model import Flow
+from drlib.runs import folder as folders
 from drlib.runs.abort import Abort
 
 FLOW = Flow("LEFT", "RIGHT")
@@ -141,6 +142,8 @@ def test_quotas_that_are_more_specific_are_named_and_nothing_is_set(site: Site) 
 def test_quotas_are_taken_back_by_a_run_beside_it_and_set_again_by_its_undo(site: Site) -> None:
     throttle = site.step("clients.throttle", "first", keep=("web",))
     assert done(throttle)["not_throttled"] == "drlib-RIGHT, drlib-drills, web"
+    ended = site.root / "runs" / "first"
+    folders.seal(ended)
     kept_web: Entity = (("client-id", "web"), ("user", ""))
     wait_for("they are set", lambda: site.quotas()[EVERY_USER] == STANDSTILL)
     assert site.quotas()[kept_web] == 5e8
@@ -148,6 +151,7 @@ def test_quotas_are_taken_back_by_a_run_beside_it_and_set_again_by_its_undo(site
     changes = admit.changes(admit.observe())
     assert dict(admit.act(changes, NO_ABORT))["quotas_taken_back"] == 4
     wait_for("exactly as before", lambda: site.quotas() == BEFORE)
+    assert folders.differences(ended) == ()  # the first run's evidence still holds
     assert admit.probe(changes) is Reach.DONE
     throttle.undo(())
     assert site.quotas() == BEFORE
@@ -158,7 +162,7 @@ def test_quota_that_another_client_changed_is_left_and_named(site: Site) -> None
     done(throttle)
     set_producer_quotas(site.right, {EVERY_USER: 7e6})
     wait_for("it is changed", lambda: site.quotas()[EVERY_USER] == 7e6)
-    with pytest.raises(Deviated, match=r"another client changed them since: user \(default\)"):
+    with pytest.raises(Deviated, match=r"another client changed them since: user \(default\) \(500000000 before\)"):
         throttle.undo(())
     wait_for("the others are back", lambda: site.quotas() == {**BEFORE, EVERY_USER: 7e6})
     set_producer_quotas(site.right, BEFORE)

@@ -151,6 +151,31 @@ def test_create_topics_does_not_copy_what_the_fence_of_its_run_denies(place: Pla
     fence.undo(())
 
 
+def test_undo_leaves_the_acls_that_were_there_before_the_topic_and_takes_its_own_also_after_a_kill(
+    place: Place,
+) -> None:
+    """As rights are managed in advance by a team of its own. Killed between the topic and its ACLs, in the undo."""
+    orders, paris, lyon = f"orders-{place.tag}", place.bootstrap("paris"), place.bootstrap("lyon")
+    create_topic(paris, orders, 1)
+    add_acls(paris, *(acl(ResourceType.TOPIC, orders, AclOperation.ALL, who=who) for who in (ME, "User:shop")))
+    add_acls(lyon, acl(ResourceType.TOPIC, orders, AclOperation.ALL))
+
+    def there() -> set[str]:
+        return {rule.principal for rule in topic_rules(place.context.clusters["lyon"]) if rule.topic == orders}
+
+    wait_for("its own rights are there", lambda: there() == {ME})
+    step = place.step()
+    planned = step.changes(step.observe())
+    for _ in range(2):  # also by a process that resumes it
+        assert dict(step.act(planned, Abort(place.context.run_dir)))["acls"] == "1 copied"
+        wait_for("the other's, too", lambda: there() == {ME, "User:shop"})
+    with place.at("lyon") as cluster:
+        cluster.delete_topic(orders)
+    wait_for("the topic is gone", lambda: not place.exists(orders))
+    step.undo(planned)
+    wait_for("only what was there before", lambda: there() == {ME})
+
+
 def test_create_topics_gives_the_target_the_quotas_it_lacks_and_its_undo_takes_them_back(place: Place) -> None:
     paris, lyon = (place.context.clusters[alias] for alias in ("paris", "lyon"))
     new, lower, higher = (

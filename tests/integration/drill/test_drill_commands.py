@@ -17,6 +17,9 @@ import pytest
 from fix_engine import wait_for
 from testbed_commands import BEFORE, DONE, Stage, kernel_of, wait_fast
 
+from drlib.drill.flow_state.flow_record import read_record
+from drlib.drill.plan.plan import Mode
+from drlib.drill.plan.states import DrillState
 from drlib.drill.run import stored_run
 from drlib.drill.run.lease import Lease
 from drlib.kafka.admin.descriptions import CommittedOffset
@@ -25,6 +28,7 @@ from drlib.lab.lab import Lab
 from drlib.model import Flow, TopicPartition
 from drlib.runs import folder as folders
 from drlib.runs import journal
+from drlib.runs.check import Verdict
 from drlib.runs.journal import JOURNAL
 
 pytestmark = pytest.mark.usefixtures("topic_actions")
@@ -145,6 +149,19 @@ def test_rollback_of_a_paused_run_from_the_command_line(stage: Stage) -> None:
 
 
 @pytest.mark.long
+def test_rollback_by_an_edited_runbook_is_refused_unless_only_the_undo_was_corrected(stage: Stage) -> None:
+    """It would undo something else, or nothing, and say that everything is undone."""
+    call, move = {"danger": "none"}, {"approval": True}
+    stage.drlib("run", stage.runbook(call=call, move=move), *stage.on_lab(), code=9)
+    folder = stage.run_folder()
+    stage.runbook(call=call, move=move, place={"arguments": {"group": f"other.{stage.topic}"}})
+    assert "place is not as it was planned" in stage.drlib("run", "--rollback", folder, code=2)
+    assert stage.now()[0], "nothing was undone"
+    stage.runbook(call={**call, "arguments": {"undo_argv": [sys.executable, "-c", ""]}}, move=move)
+    stage.drlib("run", "--rollback", folder)
+    assert stage.now() == BEFORE
+
+
 def test_rollback_after_a_deviation_restores_everything(stage: Stage) -> None:
     stage.drill = {"rollback": "never"}
     argv = [sys.executable, "-c", "import sys; print('no room'); sys.exit(3)"]
@@ -218,6 +235,29 @@ def test_run_killed_after_any_journal_line_has_the_same_result(stage: Stage, lin
         stage.drlib("run", "--resume", folder)
     assert stage.now() == DONE
     assert (stage.root / "called").read_text().count("called") in (1, 2)  # declared idempotent
+
+
+def test_run_that_ended_before_it_could_write_the_flows_state_is_taken_up_for_that(stage: Stage) -> None:
+    """Killed between the last line of its journal and the state on the target, or the target did not answer just then."""
+    stage.drill = {"lease": True}
+    stage.drlib("run", stage.runbook(), *stage.on_lab())
+    folder, flow, target = stage.run_folder(), Flow("LEFT", "RIGHT"), stage.cluster().settings
+    try:
+        with Lease(target, flow, folder.name) as lease:
+            lease.write(DrillState.RUNNING, mode=Mode.PLANNED, standing=("move",))
+        assert f"run {folder.name} (planned) is unfinished" in stage.drlib(
+            "run", stage.runbook(), *stage.on_lab(), code=2
+        )
+        assert f"drlib run --resume {folder}" in stage.drlib("run", "--rollback", folder, code=2)
+        stage.drlib("run", "--resume", folder)
+        with stage.cluster() as cluster:
+            assert read_record(cluster, flow).state is DrillState.FAILED_OVER
+        assert stage.now() == DONE
+        assert stored_run.read(folder).verdict is Verdict.PASS
+        assert "has ended" in stage.drlib("run", "--resume", folder, code=2)
+    finally:
+        with Lease(target, flow, "a test") as lease:
+            lease.write(DrillState.READY)
 
 
 def _hash(shown: str) -> str:

@@ -18,6 +18,7 @@ from drlib.config.settings import load_mirror_settings
 from drlib.drill.actions.groups.rehearsal import ShadowGroups
 from drlib.drill.actions.groups.rules import CHECK
 from drlib.drill.plan.plan import Argument, Call
+from drlib.drill.plan.progress import Reach
 from drlib.drill.run.registry import make_action
 from drlib.drill.step import step_output as details
 from drlib.drill.step.action import DrillAction, Evidence
@@ -220,6 +221,7 @@ def test_group_that_others_moved_while_the_step_was_interrupted_is_left_and_the_
         place.commit(place.engine.source, group, 5, 7)
     place.act("groups.translate", first, second)
     place.commit(place.engine.target, first, 7, 8)  # its application has read on
+    assert place.step("groups.translate", first, second).probe(()) is Reach.PARTLY
     evidence = place.act("groups.translate", first, second)  # as a process that resumes the run does
     assert evidence["left"] == 2
     assert "another client changed it" in place.left()[first]

@@ -16,9 +16,10 @@ from drlib.client.pointer_topic import publish, read_pointer
 from drlib.clock import now_ms
 from drlib.config.settings import load_mirror_settings
 from drlib.drill.actions.applications.move_pointer import MovePointer
-from drlib.drill.actions.applications.pointer import PointerPlace
+from drlib.drill.actions.applications.pointer import PointerPlace, topic_on
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step.context import DrillContext
+from drlib.drill.step.known_silence import KnownSilence, Silence
 from drlib.errors import Unreachable
 from drlib.model import Flow
 from drlib.runs import journal
@@ -95,6 +96,22 @@ def test_pointer_move_without_a_copy_on_the_target_fails_and_completes_it_when_r
     assert repeated.write(known, known, on=away) == {}
     assert read_pointer([clusters[away]], application).pointer == known
     assert known.active == away
+
+
+@pytest.mark.parametrize(("at_s", "left_out"), [(-5, True), (300, False)])
+def test_pointer_is_written_to_a_cluster_that_is_said_to_be_silent_by_another_hosts_clock(
+    engine: Engine, tmp_path: Path, at_s: int, left_out: bool
+) -> None:
+    """A run is continued on a host whose clock is five minutes behind."""
+    home, away = engine.source, engine.target
+    clusters = load_mirror_settings(engine.properties).clusters
+    where = DrillContext(clusters=clusters, flow=Flow(home, away), run_dir=tmp_path)
+    KnownSilence(tmp_path).note({topic_on(home): Silence("it was frozen", now_ms() + 1000 * at_s, 5.0)})
+    place = PointerPlace(where, "move", f"app-{home}")
+    found = place.read()
+    assert (home in found.silent) is left_out
+    missing = place.write(found.pointer, Pointer(found.next_version, away, engine.right), on=away)
+    assert (home in missing) is left_out
 
 
 def test_pointer_that_another_run_moves_in_the_same_moment_is_kept_and_not_put_back(

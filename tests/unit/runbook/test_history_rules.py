@@ -41,7 +41,9 @@ def test_standing_only_runs_with_a_verdict_count_for_the_schedule() -> None:
     assert (found.due_ms, found.overdue, found.runs) == (15 * DAY_MS, False, 4)
     assert found.last is not None
     assert found.last.run == "run-20"
-    assert standing("x", runs, every_hours=10 * 24, now_ms=15 * DAY_MS).overdue
+    assert not standing("x", runs, every_hours=10 * 24, now_ms=15 * DAY_MS + HOUR_MS - 1).overdue  # it may be running
+    assert standing("x", runs, every_hours=10 * 24, now_ms=15 * DAY_MS + HOUR_MS).overdue
+    assert standing("x", [outcome(1)], every_hours=1, now_ms=DAY_MS + HOUR_MS + HOUR_MS // 24).overdue
 
 
 def test_standing_run_that_began_in_the_future_does_not_put_off_the_next_one() -> None:

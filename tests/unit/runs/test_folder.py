@@ -69,6 +69,22 @@ def test_seal_again_covers_later_files_and_leaves_no_draft(sealed: Path) -> None
     assert sorted(p.name for p in sealed.iterdir()) == ["history", "late.txt", "manifest.sha256", "scorecard.json"]
 
 
+def test_file_that_another_run_amends_is_as_the_manifest_says_unless_it_was_not_before(sealed: Path) -> None:
+    name, card = "history/a.jsonl", sealed / "scorecard.json"
+    card.write_text("forged")
+    with folders.amended(sealed, name):
+        (sealed / name).write_text("amended\n")
+    assert broken(sealed) == ("scorecard.json",)
+    (sealed / name).write_text("forged\n")
+    with folders.amended(sealed, name):
+        (sealed / name).write_text("amended once more\n")
+    assert broken(sealed) == (name, "scorecard.json")
+    folders.unseal(sealed)
+    with folders.amended(sealed, name):
+        (sealed / name).write_text("of a run that goes on\n")
+    assert not (sealed / folders.MANIFEST).exists()
+
+
 def test_seal_does_not_follow_links(sealed: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.write_text("theirs")

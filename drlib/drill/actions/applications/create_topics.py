@@ -148,7 +148,8 @@ class CreateTopics(FlowArguments, DrillAction):
                         outcome = "deleted"
                         deleted.append(name)
                 rows.append({"topic": name, "undone": outcome})
-        acls = [acl for acl in self._kept_acls() if acl.topic in deleted]
+        left = existing.keys() - set(deleted)  # also of topics that an undo had deleted when it was killed
+        acls = [acl for acl in self._kept_acls() if acl.topic not in left]
         with parts.each("ACLs"):
             if acls:
                 delete_rules(self.target_cluster, acls)
@@ -244,8 +245,9 @@ class CreateTopics(FlowArguments, DrillAction):
         try:
             fences = WriteRules(self.context.run_dir, self.source_cluster).standing()
             acls = local_topics.acls(set(topic_rules(self.source_cluster)).difference(fences), made)
-            if acls:
-                topic_rules(self.target_cluster)  # raises without an authorizer, before anything is kept
+            if acls:  # raises without an authorizer, before anything is kept
+                there = set(topic_rules(self.target_cluster)).difference(self._kept_acls())
+                acls = tuple(acl for acl in acls if acl not in there)  # what was there before is not this step's
             step_output.write_rows(self.context.run_dir, f"{self.step}.acls", [row_of(acl) for acl in acls])
             create_rules(self.target_cluster, acls)
         except NoAuthorizer as error:

@@ -12,7 +12,7 @@ from pathlib import Path
 from drlib.drill.actions.parts import Parts
 from drlib.drill.actions.taken_back import TakenBack
 from drlib.drill.step import step_output as details
-from drlib.drill.step.cluster_identity import cluster_id, rows_beside
+from drlib.drill.step.cluster_identity import cluster_id, rows_beside, write_beside
 from drlib.kafka.admin.topic_acls import create_rules, delete_rules
 from drlib.kafka.protocol.acls import Operation, PatternType, Permission, TopicAcl
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -75,7 +75,7 @@ class WriteRules:
             with parts.each(f"rules of {folder.name}"):
                 delete_rules(self._cluster, rules[::-1])  # what lets in goes last
                 if rules:
-                    details.write_rows(folder, self._file, [])
+                    write_beside(folder, self._file, [])
         parts.raise_failed()
         return sum(map(len, rules_of.values()))
 

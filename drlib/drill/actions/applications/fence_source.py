@@ -242,7 +242,7 @@ class FenceSource(PointerArgument, ProbeDeadline, FlowArguments, DrillAction):
         }
 
     def probe(self, changes: Changes) -> Reach:
-        reach = self.pointer.reach()  # partly, where it holds: held is not yet still, and act waits
+        reach = self.pointer.reach(self.flow.target)  # partly, where it holds: held is not yet still, and act waits
         return Reach.PARTLY if reach is Reach.UNTOUCHED and self.rules.kept() else reach
 
     def undo(self, changes: Changes) -> None:

@@ -171,7 +171,7 @@ class MovePointer(PointerArgument, ProducerIdsArgument, FlowArguments, DrillActi
         }
 
     def probe(self, changes: Changes) -> Reach:
-        reach = self.pointer.reach()  # partly, where it was moved: act shows what was done
+        reach = self.pointer.reach(self.flow.target)  # partly, where it was moved: act shows what was done
         return Reach.PARTLY if reach is Reach.UNTOUCHED and self._rules.lifted(self.step) else reach
 
     def undo(self, changes: Changes) -> None:

@@ -28,7 +28,7 @@ from drlib.drill.step.action import DrillCall
 from drlib.drill.step.argument_types import Text
 from drlib.drill.step.context import DrillContext
 from drlib.drill.step.flow_arguments import FlowArguments
-from drlib.drill.step.known_silence import KnownSilence, Silence, ask_in_run, repeated
+from drlib.drill.step.known_silence import KnownSilence, Silence, ask_in_run, counts, repeated
 from drlib.errors import Deviated, DrlibError, Unreachable
 from drlib.kafka.admin.connect import ANSWER_S
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -161,15 +161,22 @@ class PointerPlace:
             pointers.decode(after.encode(), self._file),
         )
 
-    def reach(self) -> Reach:
+    def wrote(self, now: Pointer) -> bool:
+        """Is the pointer `now` what the step wrote?"""
+        kept = self.kept()
+        return kept is not None and _same(now, kept.after)
+
+    def reach(self, at: str = "") -> Reach:
         """Whether the pointer is what the step wrote, or what was there before, by it or by its undo.
 
-        Versions are not compared: an undo, also that of a later step, writes the same pointer under a newer version.
+        Versions are not compared: an undo, also that of a later step, writes the same pointer under a newer version. One that
+        others wrote meanwhile, and that names `at`, where the step would leave it, is no unknown.
         """
         kept, now = self.kept(), self.read().pointer
         if kept is None or _same(now, self._before(kept)):
             return Reach.UNTOUCHED
-        return Reach.PARTLY if _same(now, kept.after) else Reach.UNKNOWN
+        there = now is not None and now.active == at
+        return Reach.PARTLY if there or _same(now, kept.after) else Reach.UNKNOWN
 
     def put_back(self) -> None:
         """Restore what was there before the step, under a new version. Raises `Deviated` when it was moved since."""
@@ -248,7 +255,7 @@ class PointerPlace:
         known = KnownSilence(self._place.run_dir).all()
         for cluster in clusters:
             subject = topic_on(cluster.alias)
-            if subject in known and clock.now_ms() - known[subject].at_ms < LEFT_OUT_S * 1000:
+            if counts(known.get(subject), clock.now_ms(), LEFT_OUT_S):
                 silent.setdefault(cluster.alias, repeated(subject, clock.now_ms(), known).why)
         answering = [cluster for cluster in clusters if cluster.alias not in silent]
         if not answering:

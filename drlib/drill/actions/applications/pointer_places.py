@@ -1,7 +1,8 @@
 """The pointers of applications that move together: held, released and moved one after another.
 
 Rules: versions are one sequence, so each is written with the next one. An application whose pointer names the target is
-there already: it is neither held nor released, as both would send it back.
+there already: it is neither held nor released, as both would send it back. Only a hold that these steps wrote is released: that
+of an emergency which took over meanwhile, or of a person, stays.
 Not for: one pointer, and what is kept of it (`pointer`).
 """
 
@@ -70,14 +71,14 @@ class PointerPlaces:
         self._write(hold=True, limit_s=limit_s, on=self.moving.target)
 
     def release(self) -> None:
-        """The applications continue at the source."""
+        """The applications continue at the source, but for those that others hold."""
         self._write(hold=False, limit_s=0.0, on=None)
 
     def _write(self, *, hold: bool, limit_s: float, on: str | None) -> None:
         for place in self.places:
             found = place.read()
             now = found.pointer
-            if now is not None and now.active != self.moving.target:
+            if now is not None and now.active != self.moving.target and (hold or place.wrote(now)):
                 held = replace(now, version=found.next_version, hold=hold, hold_limit_s=limit_s)
                 place.write(now, held, on)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from drlib.drill.actions.clients.rules import NAMES, Limits, limits_of
 from drlib.drill.actions.parts import Parts
 from drlib.drill.step import step_output as details
-from drlib.drill.step.cluster_identity import cluster_id, rows_beside
+from drlib.drill.step.cluster_identity import cluster_id, rows_beside, write_beside
 from drlib.errors import Deviated, DrlibError, Unreachable
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import ConfigChange, ConfigSource
@@ -121,7 +121,7 @@ class ClientLimits:
                     for folder, rows in left.items():
                         if any(row["broker"] == node for row in rows):
                             left[folder] = [row for row in rows if row["broker"] != node]
-                            details.write_rows(folder, self._file, left[folder])
+                            write_beside(folder, self._file, left[folder])
         if failed or changed:
             files = [details.rows_path(folder, self._file) for folder, rows in left.items() if rows]
             raise not_put_back(self._cluster.alias, failed, changed, files)
@@ -151,8 +151,8 @@ def not_put_back(
         )
     if changed:
         remedy.append(
-            "Set what was changed with kafka-configs.sh --entity-type brokers --alter; "
-            "the former values are in the run's journal."
+            "Set what was changed to what was there before with kafka-configs.sh --entity-type brokers --alter, if it is "
+            "not meant to be so."
         )
     kind = Deviated if changed or not all(isinstance(e, Unreachable) for e in failed.values()) else Unreachable
     nodes = f" of brokers {', '.join(map(str, failed))}" if failed else ""
@@ -168,7 +168,8 @@ def _put_back(cluster: Cluster, node: int, newest_first: Sequence[details.Row]) 
         if (before := former(own[name], rows)) != own[name]:
             back.append(ConfigChange(name, own[name], None if before is None else str(before)))
         elif all(own[name] != row["before"] for row in rows):
-            changed.append(f"{name} of broker {node}")
+            before = rows[-1]["before"]
+            changed.append(f"{name} of broker {node} ({'not set' if before is None else before or 'empty'} before)")
     if back:
         cluster.alter_broker_settings(node, back)
     return changed

@@ -174,7 +174,11 @@ class RefuseClients(LeftCluster, DrillAction):
             ) from error
 
     def probe(self, changes: Changes) -> Reach:
-        found = reach(self.observe(), changes)
+        facts = self.observe()
+        there = {
+            fact.entity for fact in facts
+        }  # of a broker that is gone for good nothing is left but what is recorded
+        found = reach(facts, [change for change in changes if change.entity in there])
         return Reach.PARTLY if found is Reach.UNTOUCHED and self.written.rows() else found
 
     def undo(self, changes: Changes) -> None:

@@ -16,7 +16,7 @@ from drlib.drill.actions.clients.throttle_rules import named
 from drlib.drill.actions.parts import Parts
 from drlib.drill.actions.taken_back import TakenBack
 from drlib.drill.step import step_output as details
-from drlib.drill.step.cluster_identity import cluster_id, rows_beside
+from drlib.drill.step.cluster_identity import cluster_id, rows_beside, write_beside
 from drlib.errors import Deviated
 from drlib.kafka.admin.descriptions import Quota
 from drlib.kafka.admin.quotas import Entity, producer_quotas, set_producer_quotas
@@ -99,17 +99,21 @@ class ThrottledProducers:
             now |= {quota.entity: quota.bytes_per_s for quota in producer_quotas(self._cluster)}
         for folder, kept in all_kept.items():
             ours = {entity: before for entity, (limit, before) in kept.items() if now.get(entity) == limit}
-            changed += [named(Quota(entity, 0.0)) for entity, limits in kept.items() if now.get(entity) not in limits]
+            changed += [
+                f"{named(Quota(entity, 0.0))} ({'no quota' if before is None else f'{before:.0f}'} before)"
+                for entity, (limit, before) in kept.items()
+                if now.get(entity) not in (limit, before)
+            ]
             with parts.each(f"quotas of {folder.name}"):
                 set_producer_quotas(self._cluster, ours)
-                details.write_rows(folder, self._file, [])
+                write_beside(folder, self._file, [])
                 now |= ours
                 restored += len(kept)
         if changed:
             parts.failed["quotas that were changed"] = Deviated(
                 f"quotas on {self._cluster.alias} were not put back",
                 f"another client changed them since: {'; '.join(changed)}",
-                "Set them with kafka-configs.sh --alter; the former values are in the run's journal.",
+                "Set them to what was there before with kafka-configs.sh --alter, if they are not meant to be so.",
             )
         parts.raise_failed()
         return restored

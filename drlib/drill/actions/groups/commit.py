@@ -142,14 +142,27 @@ def write_unless_used(cluster: ClusterSettings, moves: Sequence[PositionMove]) -
     joined = [group for group, error in answers.items() if getattr(error, "code", "") == _HAS_MEMBERS]
     used |= {group: busy(cluster, [group]) for group in joined}
     refused = {group: e for group, e in answers.items() if isinstance(e, ClusterRefused) and group not in used}
-    if len(refused) < len(wanted):
+    if refused.keys() < by_group.keys() - used.keys():
         used |= refused
     _raise_first({group: error for group, error in answers.items() if group not in used})
     positions = committed_positions(cluster, by_group)
+    for group, error in refused.items():
+        if partly := [move for move in by_group[group] if _offset(positions, move) == move.offset != move.before]:
+            used[group] = _taken_back(cluster, partly, error)
     for group, ours in by_group.items():
         if others := [move for move in ours if _offset(positions, move) != move.offset]:
             used.setdefault(group, changed_by_others(cluster, others, positions))
     return {group: error.why for group, error in used.items()}
+
+
+def _taken_back(cluster: ClusterSettings, written: Sequence[PositionMove], refused: DrlibError) -> DrlibError:
+    """What to say of a group that was refused for some partitions, and `written` for others, which is taken back."""
+    try:
+        put_back(cluster, written)
+    except DrlibError as error:
+        why = f"{refused.why}; {len(written)} of its positions were written, and could not be taken back: {error.why}"
+        return Deviated(refused.what, why, refused.remedy)
+    return refused
 
 
 def read_back(cluster: ClusterSettings, moves: Sequence[PositionMove]) -> None:
@@ -185,7 +198,7 @@ def put_back(cluster: ClusterSettings, moves: Sequence[PositionMove]) -> None:
         parts.failed["groups that were changed"] = changed_by_others(cluster, moved, positions)
     back: dict[str, dict[TopicPartition, CommittedOffset]] = {}
     for move in written:
-        if move.before is not None:
+        if move.before is not None and _offset(positions, move) != move.before:
             back.setdefault(move.group, {})[move.target] = CommittedOffset(move.before, move.before_metadata)
     with parts.each("groups that had positions"):
         _commit(cluster, back)

@@ -203,7 +203,9 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
 
     def probe(self, changes: Changes) -> Reach:
         reach = group_writing.reached(self.target_cluster, self._kept())
-        return share_moves.reached_with(reach, self.target_cluster, self._kept_shares())
+        reach = share_moves.reached_with(reach, self.target_cluster, self._kept_shares())
+        # a group that others have moved since is left by act, and named by an undo
+        return Reach.PARTLY if reach is Reach.UNKNOWN and self.leaves_used else reach
 
     def undo(self, changes: Changes) -> None:
         """Restore what was there before. Raises `Deviated` for what was moved since, `GroupNotEmpty` for members."""

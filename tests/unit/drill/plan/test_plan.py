@@ -229,6 +229,9 @@ def test_stale_change_that_another_client_made_is_expected_of_a_step_that_says_s
         "partitions of orders"
     ]
     assert [m.entity for m in stale(PLAN, DONE, settled=lambda *_: ())] == ["partitions of orders"]
+    by_hand = (Fact("partitions of orders", 9), *DONE[1:])
+    for begun in ((), ("create",)):  # also of one that was killed
+        assert stale(PLAN, by_hand, begun=begun, settled=lambda *_: (9,)) == ()
 
 
 def test_stale_compares_only_the_given_steps() -> None:

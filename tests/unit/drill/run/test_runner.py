@@ -61,6 +61,7 @@ class WriteFile:
     undo_fails: bool = False
     kills: str = ""  # before, after, undo
     hangs_s: float = 0.0
+    undo_hangs: threading.Event | None = None
     waits_s: float = 0.0
     evidence: Evidence = field(default_factory=dict)
     called: list[str] = field(default_factory=list)
@@ -95,6 +96,8 @@ class WriteFile:
     def undo(self, changes: Changes) -> None:
         self.called.append("undo")
         self._die("undo")
+        if self.undo_hangs is not None:
+            self.undo_hangs.wait(60)
         if self.undo_fails:
             raise RuntimeError("it cannot be removed")
         self.path.unlink()
@@ -321,7 +324,7 @@ def test_step_of_unknown_reach_ends_the_run(here: Setting) -> None:
             raise RuntimeError("cut off")
 
     here.two = Changed(here.two.path)
-    with pytest.raises(Deviated, match=r"two.*not undone: one, two"):
+    with pytest.raises(Deviated, match=r"two.*not undone: one, two.*stays unknown, a new run.*: --supersede run\.$"):
         here.runner(here.plan()).run()
     assert here.two.path.read_text() == "half"
     assert here.files() == {"file-1", "file-2"}
@@ -714,3 +717,27 @@ def test_step_of_a_run_that_lost_its_lease_is_ended_at_once(here: Setting) -> No
     assert here.files() == set()
     assert "undo" not in here.one.called
     assert not (here.folder / "abort").exists()
+
+
+def test_undo_of_a_run_that_lost_its_lease_is_left_and_probed_by_who_takes_it_up(here: Setting) -> None:
+    """What supersedes a run on another host begins four seconds after it took the lease."""
+    flow, plan = Noticeboard(), here.plan()
+    here.two.fails, here.one.undo_hangs = "before", threading.Event()
+
+    def lose() -> None:
+        while "undo" not in here.one.called:
+            time.sleep(0.01)
+        flow.lost = True
+
+    threading.Thread(target=lose).start()
+    began = time.monotonic()
+    with pytest.raises(LeaseHeld):
+        here.runner(plan, flow=flow).run()
+    assert time.monotonic() - began < 10
+    assert here.events()[-1] == "undo-started one"
+    here.one.path.unlink()
+    here.one.undo_hangs.set()
+    flow.lost = False
+    with pytest.raises(DeviatedRolledBack):
+        here.runner(plan, flow=flow).run(resume=True)
+    assert here.one.called.count("undo") == 1

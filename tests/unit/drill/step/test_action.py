@@ -2,9 +2,9 @@
 
 import pytest
 
-from drlib.drill.plan.plan import Change, Fact
+from drlib.drill.plan.plan import Argument, Call, Change, Fact
 from drlib.drill.plan.progress import Reach
-from drlib.drill.step.action import reach
+from drlib.drill.step.action import does_the_same, reach
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,14 @@ def test_reach_of_two_changes(one: int | None, two: int, expected: Reach) -> Non
 def test_reach_without_changes_is_done_and_of_an_unobserved_entity_is_unknown() -> None:
     assert reach((), ()) is Reach.DONE
     assert reach((), (Change("one", None, 6),)) is Reach.UNKNOWN
+
+
+def test_call_does_the_same_where_only_its_undo_was_corrected() -> None:
+    def call(name: str = "hook.command", **more: str) -> Call:
+        return Call(name, tuple(Argument(key, value) for key, value in more.items()))
+
+    one = call(argv="stop", undo_argv="start")
+    assert does_the_same(one, call(undo_argv="start it", argv="stop"))
+    assert does_the_same(one, call(argv="stop"))
+    others = (None, call(undo_argv="start"), call(argv="halt", undo_argv="start"), call("hook.http", argv="stop"))
+    assert not any(does_the_same(one, other) for other in others)

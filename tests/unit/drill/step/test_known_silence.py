@@ -134,3 +134,6 @@ def test_controller_counts_as_silent_where_most_brokers_are(silent: tuple[int, .
     assert (known is not None) == found
     assert counts(known, NOW + 10_000) == found
     assert not counts(known, NOW + int(FORGOTTEN_S * 1000))
+    assert counts(known, NOW + 10_000, 11.0) == found
+    assert not counts(known, NOW + 10_000, 10.0)
+    assert not counts(known, NOW - 1)

@@ -39,7 +39,8 @@ def test_kernel_whose_run_rolls_back_is_killed_only_when_that_has_ended(kernel: 
     assert stop.signal is signal.SIGTERM
 
 
-def test_run_rolls_back_from_its_first_undo_to_its_end_while_a_process_has_it(tmp_path: Path) -> None:
+def test_run_rolls_back_from_the_abort_to_its_end_while_a_process_has_it(tmp_path: Path) -> None:
+    """A step that was aborted is probed first, which takes its time on a cluster that answers slowly."""
     assert not rolls_back(tmp_path)
     journal = DrillJournal(tmp_path / JOURNAL)
     with alone(tmp_path, ".lock", "", ""):
@@ -53,7 +54,7 @@ def test_run_rolls_back_from_its_first_undo_to_its_end_while_a_process_has_it(tm
         ):
             journal.write(event, step="move", detail="")
             seen.append(rolls_back(tmp_path))
-        assert seen == [False, False, False, True, False]
+        assert seen == [False, False, True, True, False]
         journal.write(Noted.RUN_RESUMED, step="", detail="rollback")
         assert rolls_back(tmp_path)
     assert not rolls_back(tmp_path)

@@ -69,3 +69,26 @@ def test_every_hours_of_intervals_and_cron_expressions() -> None:
             calendar.every_hours(wrong)
     assert str(calendar.usual_cron(168)) == "0 3 * * 1"
     assert calendar.usual_cron(100) is None
+
+
+@pytest.mark.parametrize(
+    ("every", "cron", "hours"),
+    [
+        ("30d", "0 3 1 * *", 31 * 24),  # a month, as `drlib init` writes it
+        ("30d", "", 31 * 24),
+        ("4w", "", 31 * 24),
+        ("90d", "", 92 * 24),
+        ("1d", "30 2 * * *", 24),
+        ("7d", "0 3 * * 0", 7 * 24),
+        ("7d", "0 3 * * 7", 7 * 24),
+        ("14d", "0 3 1,15 * *", 14 * 24),  # up to 17 days are another time between runs
+        ("1h", "10 * * * *", 1),
+        ("12h", "", 12),
+        ("1d", "0 3 * * 1-5", 24),
+        ("7d", "0 3 1 * *", 7 * 24),
+        ("1d", "0 3 */2 * 5", 24),
+        ("40d", "0 3 30 2 *", 960),  # never
+    ],
+)
+def test_run_is_due_after_the_longest_pause_of_times_that_mean_the_same(every: str, cron: str, hours: int) -> None:
+    assert calendar.due_hours(every, cron) == hours

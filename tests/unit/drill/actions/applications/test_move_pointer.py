@@ -15,6 +15,7 @@ from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step.context import DrillContext
 from drlib.drill.step.step_output import read_part
+from drlib.errors import Deviated
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.ports import free_ports
 from drlib.model import Flow
@@ -148,3 +149,17 @@ def test_steps_whose_undo_was_killed_before_its_line_know_how_far_it_came(place:
     assert place.pointer is not None
     pointer_file.write_atomic(place.pointer, replace(HERE, version=9, active="THIRD"))
     assert fence.probe(()) is Reach.UNKNOWN
+
+
+def test_steps_that_were_killed_go_on_where_a_person_has_moved_the_pointer_meanwhile(place: DrillContext) -> None:
+    """Both leave it as it is: unknown would end each attempt to continue the run."""
+    held, by_hand = replace(names(place, "LEFT"), version=4, hold=True), replace(HERE, version=9, active="RIGHT")
+    fence, move = FenceSource().bind(place, "fence"), MovePointer().bind(place, "move")
+    fence.pointer.write(HERE, held)
+    move.pointer.write(held, replace(by_hand, version=5, cutover={"LEFT.orders": (7,)}))
+    assert place.pointer is not None
+    pointer_file.write_atomic(place.pointer, by_hand)
+    assert (move.probe(()), fence.probe(())) == (Reach.PARTLY, Reach.PARTLY)
+    with pytest.raises(Deviated, match="another client changed it"):
+        move.undo(())
+    assert pointer_file.read(place.pointer) == by_hand

@@ -1,5 +1,6 @@
 """Pointers of applications that move together: those that have moved are neither held nor sent back."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,15 @@ def test_place_that_has_moved_is_not_held_with_the_others(places: PointerPlaces)
     assert now(places) == [("RIGHT", False, 4), ("LEFT", True, 5)]
     places.release()
     assert now(places) == [("RIGHT", False, 4), ("LEFT", False, 6)]
+
+
+def test_hold_of_others_is_not_released(places: PointerPlaces, tmp_path: Path) -> None:
+    """Of an emergency that has superseded the run, while its step ends, or of a person."""
+    places.hold(60.0)
+    of_all = tmp_path / "pointer.json"
+    pointer_file.write_atomic(of_all, replace(HERE, version=9, hold=True))  # the fence of an emergency
+    places.release()
+    assert now(places) == [("LEFT", True, 9), ("LEFT", True, 9)]
 
 
 def test_changes_are_of_the_places_that_have_not_moved(places: PointerPlaces) -> None:

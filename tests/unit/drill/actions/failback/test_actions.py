@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from repository_root import ROOT
 
+from drlib.client import pointer_file
 from drlib.client.pointer import Pointer
 from drlib.client.pointer_file import write_atomic
 from drlib.drill.actions.failback.actions import refuse_inexact
+from drlib.drill.actions.failback.switchover import PlannedMove
 from drlib.drill.plan.plan import Argument, Call, Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.run.registry import make_action
@@ -85,11 +87,16 @@ def test_switchover_undo_releases_the_hold_and_never_moves_back(tmp_path: Path) 
         step.probe(())
     write_atomic(pointer, Pointer(1, "RIGHT", "127.0.0.1:1", "LEFT.", {"LEFT.t": (5,)}))
     assert step.probe(()) is Reach.UNTOUCHED
-    write_atomic(pointer, Pointer(2, "RIGHT", "127.0.0.1:1", "LEFT.", {"LEFT.t": (5,)}, True))
+    assert isinstance(step, PlannedMove)
+    step.pointers.hold(60.0)
     assert step.probe(()) is Reach.PARTLY
     step.undo(step.changes(step.observe()))
     assert step.probe(()) is Reach.UNTOUCHED
-    write_atomic(pointer, Pointer(4, "LEFT", "127.0.0.1:1", "RIGHT.", {}))
+    of_others = Pointer(4, "RIGHT", "127.0.0.1:1", "LEFT.", {"LEFT.t": (5,)}, hold=True)
+    write_atomic(pointer, of_others)
+    step.undo(step.changes(step.observe()))
+    assert pointer_file.read(pointer) == of_others
+    write_atomic(pointer, Pointer(5, "LEFT", "127.0.0.1:1", "RIGHT.", {}))
     assert step.probe(()) is Reach.DONE
     assert step.act((), Abort(tmp_path)) == {"stopped_seconds": None, "moved_before": True}
     with pytest.raises(Deviated, match="applications stay at LEFT"):
