@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from confluent_kafka import Producer
 
-from drlib.kafka.admin import Cluster, Isolation
+from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.descriptions import Isolation
 from drlib.kafka.admin.visible import wait_visible
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import TopicPartition
