@@ -34,7 +34,8 @@ from confluent_kafka.admin import (
 from deadline import Deadline
 
 from drlib.errors import UsageError
-from drlib.kafka.admin import Cluster, Isolation
+from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.descriptions import Isolation
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.status import worker_status as status
 from drlib.model import TopicPartition as Partition
@@ -332,18 +333,30 @@ class Engine:
 
     def caught_up(self, topic: str, partitions: int, number: int = -1) -> bool:
         """Whether the worker reports that the current records of `topic` on the source are on the target."""
-        number = number % len(self.processes)
+        ends = latest_offsets(self.left, topic, partitions)
+        return ends is not None and self._mirrored(topic, ends, number)
+
+    def _mirrored(self, topic: str, ends: Mapping[int, int], number: int) -> bool:
         try:
-            state = status.read(self.status_path(number))
+            state = status.read(self.status_path(number % len(self.processes)))
         except Exception:
             return False
-        ends = latest_offsets(self.left, topic, partitions)
         reported = {p.partition: p.mirrored for f in state.flows for p in f.partitions if p.topic == topic}
-        return ends is not None and all(reported.get(p, 0) >= end for p, end in ends.items())
+        return all(reported.get(p, 0) >= end for p, end in ends.items())
 
     def wait_caught_up(self, topic: str, partitions: int, number: int = -1, deadline_s: float = 60.0) -> None:
+        ends = latest_offsets(self.left, topic, partitions)
+
+        def caught_up() -> bool:
+            """The log ends are asked for again where the former ones are mirrored: each question is a client of its own."""
+            nonlocal ends
+            if ends is not None and not self._mirrored(topic, ends, number):
+                return False
+            ends = latest_offsets(self.left, topic, partitions)
+            return ends is not None and self._mirrored(topic, ends, number)
+
         try:
-            wait_for(f"{topic} is mirrored", lambda: self.caught_up(topic, partitions, number), deadline_s)
+            wait_for(f"{topic} is mirrored", caught_up, deadline_s)
             wait_for("nothing is reserved once all is acknowledged", lambda: self.released(number))
         except AssertionError as error:
             reported = self.status_path(number % len(self.processes))

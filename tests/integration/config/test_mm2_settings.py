@@ -19,7 +19,7 @@ from drlib.config.flow_settings import (
 from drlib.config.keys import is_known
 from drlib.config.patterns import selection
 from drlib.config.replication_policy import DefaultReplicationPolicy, IdentityReplicationPolicy
-from drlib.kafka.admin import Cluster
+from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
 from drlib.mirror.mm2.records import Checkpoint, Heartbeat

@@ -33,7 +33,8 @@ from drlib.drill.actions.failover.transactions import CHECK as ALL_THERE
 from drlib.drill.actions.failover.transactions import IN_PART, read_kept
 from drlib.drill.plan.plan import Mode
 from drlib.drill.step.step_output import read_part, read_rows
-from drlib.kafka.admin import Cluster, Range
+from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.descriptions import Range
 from drlib.lab import jars
 from drlib.mirror.journal.entries import CommittedTransactions
 from drlib.mirror.offsets.map.flow_maps import worker_group

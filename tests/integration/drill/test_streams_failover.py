@@ -25,7 +25,7 @@ from drlib.config.settings import load_mirror_settings
 from drlib.drill.actions.failover.transactions import STATE_CHECK
 from drlib.drill.plan.plan import Mode
 from drlib.drill.step.step_output import read_part
-from drlib.kafka.admin import Cluster
+from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
 from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions

@@ -16,19 +16,12 @@ from fix_engine import wait_for, wait_for_markers
 from testbed_quotas import set_quotas
 
 from drlib.errors import DrlibError, Unreachable
-from drlib.kafka.admin import (
-    Cluster,
-    ClusterRefused,
-    CommittedOffset,
-    GroupNotEmpty,
-    Isolation,
-    OffsetsGone,
-    Range,
-    group_offsets,
-)
 from drlib.kafka.admin import cluster as admin
+from drlib.kafka.admin import group_offsets
+from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import blocking
-from drlib.kafka.admin.descriptions import NewTopicSpec
+from drlib.kafka.admin.descriptions import CommittedOffset, Isolation, NewTopicSpec, Range
+from drlib.kafka.admin.errors import ClusterRefused, GroupNotEmpty, OffsetsGone
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
 from drlib.lab.ports import free_ports

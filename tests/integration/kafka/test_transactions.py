@@ -12,7 +12,8 @@ from drlib.client.pointer import Pointer
 from drlib.client.pointer_topic import publish, read_topic
 from drlib.drill.plan.states import DrillState
 from drlib.drill.run.lease import Lease, read_record
-from drlib.kafka.admin import Cluster, Isolation
+from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.descriptions import Isolation
 from drlib.kafka.admin.transactions import transactional_producer, wait_visible
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.offsets.unreplicated import settle

@@ -12,7 +12,7 @@ from fix_two_way import begun
 from testbed_mm2 import consume_some, java
 
 from drlib.config.settings import load_mirror_settings
-from drlib.kafka.admin import Cluster
+from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.mm2.records import Heartbeat
 from drlib.mirror.offsets.translation.translate_groups import translate_groups

@@ -20,8 +20,7 @@ from testbed_old_brokers import VERSIONS, old_broker
 from testbed_sync import cluster, move, position, value_at
 
 from drlib.config.settings import load_mirror_settings
-from drlib.kafka.admin import Range
-from drlib.kafka.admin.descriptions import Record
+from drlib.kafka.admin.descriptions import Range, Record
 from drlib.kafka.topic_ids import made_id
 from drlib.lab.ports import free_ports
 from drlib.mirror.offsets.map.flow_maps import read_flow_maps

@@ -16,8 +16,8 @@ from testbed_sync import alter, cluster, events, move, position, same_record, wa
 
 from drlib import clock
 from drlib.config.settings import load_mirror_settings
-from drlib.kafka.admin import CommittedOffset, GroupNotEmpty, Range
-from drlib.kafka.admin.descriptions import ConfigChange, ConfigSource, GroupState
+from drlib.kafka.admin.descriptions import CommittedOffset, ConfigChange, ConfigSource, GroupState, Range
+from drlib.kafka.admin.errors import GroupNotEmpty
 from drlib.lab.lab import Lab
 from drlib.mirror.engine.fencing.lanes import lane_of
 from drlib.mirror.mm2.records import Checkpoint
