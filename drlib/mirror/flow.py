@@ -38,6 +38,7 @@ from drlib.mirror.engine.fetch.partition_stream import PartitionStream, PlannedB
 from drlib.mirror.engine.lane.lane import Housekeeping, Lane
 from drlib.mirror.engine.lane.parked_partitions import PREFLIGHT
 from drlib.mirror.engine.lane.state import LaneState
+from drlib.mirror.engine.reverse.appends import Appends
 from drlib.mirror.engine.reverse.journal import JournalTopic, ReverseJournal
 from drlib.mirror.errors import SourceLost, log_traceback
 from drlib.mirror.journal.entries import Entry
@@ -87,7 +88,8 @@ SAME_CAUSE = frozenset({"SourceUnreachable", "TargetUnreachable", "SourceSlow", 
 class FlowSetup:
     """What a flow runs with. `keeping`: the worker's flows that keep topic names, where a record may return; `worker`: as
     named in claims; `reverse`: the flow back in the file, enabled or not; `flows`: all of it; `ring`: of those that keep topic
-    names, the ring that it is in; `stopped`: by source topic, why it is not copied any more although the file says so."""
+    names, the ring that it is in; `stopped`: by source topic, why it is not copied any more although the file says so;
+    `appends`: what the lanes of the worker appended last."""
 
     settings: FlowSettings
     source: ClusterSettings
@@ -100,6 +102,7 @@ class FlowSetup:
     flows: Sequence[FlowSettings] = ()
     ring: Ring | None = None
     stopped: dict[str, str] = field(default_factory=dict)
+    appends: Appends = field(default_factory=Appends)
     housekeeping: Housekeeping = field(default_factory=Housekeeping)
 
     @property
@@ -343,6 +346,7 @@ class RunningFlow:
             settings.own_records_journal.lower(),
             len(setup.aliases) == 2 or setup.ring is not None,
             setup.stopped if isinstance(settings.policy, IdentityReplicationPolicy) else None,
+            setup.appends,
         )
         self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

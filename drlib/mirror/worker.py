@@ -37,6 +37,7 @@ from drlib.kafka.admin.errors import ClusterRefused
 from drlib.kafka.protocol.error_codes import BrokerError
 from drlib.kafka.security.errors import SecurityFault
 from drlib.mirror.engine.fetch import memory
+from drlib.mirror.engine.reverse.appends import Appends
 from drlib.mirror.errors import SourceLost, no_answer
 from drlib.mirror.flow import WORKER, FlowRunner, FlowSetup
 from drlib.mirror.preflight.cycles import find_cycle, refuse_cycles
@@ -137,6 +138,7 @@ class Worker:
         self._events = status.EventLog()
         self._logs = {f.flow: status.EventLog(str(f.flow)) for f in flows}  # a restarted flow continues in its own log
         self._stopped: dict[Flow, dict[str, str]] = {f.flow: {} for f in flows}  # topics, until the worker is restarted
+        self._appends = Appends()
         self._name = name or f"{socket.gethostname()}-{os.getpid()}"
         self._waits = waits
         self._state = "starting"
@@ -171,6 +173,7 @@ class Worker:
             flows=flows,
             ring=ring_of(flow.flow, flows),
             stopped=self._stopped[flow.flow],
+            appends=self._appends,
             reverse=next((each for each in flows if each.flow == flow.flow.reverse), None),
         )
         return FlowRunner(setup)

@@ -8,6 +8,8 @@ Rules:
 - A request asks for half a window, so that two are always in flight.
 - As many bytes are in flight as the link holds (`flow_control`) and the worker's memory allows. Whatever other lanes have
   reserved, a reader with nothing in flight may send one small request.
+- What this worker's reverse flow appended is left out (`engine.reverse.appends`): while it fills a partition, little is
+  requested, and seldom, so that most of it is acknowledged before.
 - What was received belongs to the batches planned from it: between two responses a reader refers to none.
 - A partition that returned nothing although it is behind is fetched alone: a broker returns a batch larger than the limit
   only for the first partition of a request. If that returns nothing for seconds, `SourceStalled` is opened: its log may be
@@ -40,6 +42,7 @@ DENSITY_MEMORY = 32  # responses until a thin one is forgotten: batches cut off 
 PAUSE_S = 0.05  # after a response without progress
 ALONE_AGAIN_S = 1.0  # least time between two requests for one partition that returns nothing, which block the others
 STALLED_S = 5.0
+FILLED_S = 0.1  # between two requests to a partition that the reverse flow fills
 
 
 @dataclass(slots=True)
@@ -64,6 +67,7 @@ class BacklogReader:
         self._members: dict[PartitionFetch, None] = {}
         self._starved: dict[PartitionFetch, None] = {}
         self._wake = asyncio.Event()
+        self._again: asyncio.TimerHandle | None = None  # when a partition that was left out may be requested
 
     def add(self, fetch: PartitionFetch) -> None:
         """Read a partition that has more records than its last response held."""
@@ -99,6 +103,7 @@ class BacklogReader:
                 await self._receive(connection, in_flight)
         finally:
             ping.cancel()
+            self._end_pause()
             self.memory.cancel(self.wake)
             self._abandon(in_flight)
 
@@ -137,7 +142,7 @@ class BacklogReader:
             if offset is None:
                 continue
             key = (fetch.stream.key.topic_id, fetch.stream.key.partition)
-            wanted.append(FetchPartition(fetch.stream.source.topic, *key, offset, share, fetch.epoch_at(offset)))
+            wanted.append(self._wanted(fetch, offset, share))
             partitions[key] = (fetch, offset, fetch.jumps)
             fetch.requested.append(offset)
             if fetch in self._members:  # round robin: to the end of the line
@@ -159,6 +164,14 @@ class BacklogReader:
         )
         return FetchRequest(future, partitions, self.window.sent(time.monotonic(), total), self.memory.reserve(total))
 
+    def _wanted(self, fetch: PartitionFetch, offset: int, share: int) -> FetchPartition:
+        stream, epoch = fetch.stream, fetch.epoch_at(offset)
+        name, topic_id, number = stream.source.topic, stream.key.topic_id, stream.key.partition
+        if fetch.left_out is None:
+            return FetchPartition(name, topic_id, number, offset, share, epoch)
+        size = LEAST_BYTES if fetch.only_copies else share
+        return FetchPartition(name, topic_id, number, offset, size, epoch, leader_epoch=epoch)
+
     def _next_offset(self, fetch: PartitionFetch, share: int) -> int | None:
         """The offset of the next request to a partition for `share` bytes; None when none may be sent now."""
         stream = fetch.stream
@@ -166,6 +179,8 @@ class BacklogReader:
             self._members.pop(fetch, None)
             return None
         first = min((*fetch.requested, *(offset for offset, _, _ in fetch.stream.ahead)), default=None)
+        if fetch.left_out is not None:
+            return None  # whether it may be left out, its answer shows
         if first is None:
             if not fetch.behind:
                 self._members.pop(fetch, None)
@@ -173,6 +188,9 @@ class BacklogReader:
                 self.caught_up(fetch)
                 return None
             fetch.next_offset = stream.position
+            end = None if fetch.full else self.handler.copies_end(fetch)
+            if end is not None and (fetch.only_copies or end > stream.position):
+                return self._behind_copies(fetch, end)
         if first is not None and first > stream.position and not fetch.full:
             return stream.position  # a hole
         if stream.queued_bytes + len(fetch.requested) * share > QUEUE_BYTES + 2 * self.window.in_transit:
@@ -182,6 +200,24 @@ class BacklogReader:
         offset = fetch.next_offset
         fetch.next_offset = offset + max(1, int(fetch.density * share * STEP_SHARE))
         return offset
+
+    def _behind_copies(self, fetch: PartitionFetch, end: int) -> int | None:
+        """`end`, up to where the reverse flow has filled a partition; None where nothing may be requested of it yet."""
+        now = time.monotonic()
+        pause = fetch.asked_at + FILLED_S - now if fetch.only_copies else 0.0
+        if pause > 0:
+            if self._again is None:
+                self._again = asyncio.get_running_loop().call_later(pause, self._end_pause)
+            return None
+        fetch.asked_at = now
+        fetch.left_out = (fetch.stream.position, end)
+        return end
+
+    def _end_pause(self) -> None:
+        if self._again is not None:
+            self._again.cancel()
+            self._again = None
+        self.wake()
 
     async def _answered(self, connection: Connection, request: FetchRequest, response: Fetched) -> None:
         self.window.answered(request.flight, time.monotonic(), response.size)
@@ -208,6 +244,7 @@ class BacklogReader:
                 self._no_progress(fetch, offset, alone=alone, has_bytes=has_bytes)
         for fetch, offset, jumps in request.partitions.values():  # left out, which no broker does
             if jumps == fetch.jumps:
+                fetch.left_out = None
                 fetch.requested.remove(offset)
         if not progress:
             await asyncio.sleep(PAUSE_S)

@@ -15,6 +15,7 @@ from drlib.mirror.engine.fencing.membership import Membership
 from drlib.mirror.engine.fencing.producer_expiration import Expiry
 from drlib.mirror.engine.fencing.target_clock import TargetClock
 from drlib.mirror.engine.fetch.memory import Memory
+from drlib.mirror.engine.reverse.appends import Appends
 from drlib.mirror.engine.reverse.journal import ReverseJournal
 from drlib.mirror.status.worker_status import EventLog
 
@@ -26,7 +27,8 @@ class LaneContext:
     topic to be created again. `reverse`: where both directions may copy a topic under one name; `own_records`: the topic ID of
     the journal for which the records in such mirrors, before the first claim, are the target's own; `two_clusters`: no other
     cluster is in the file, so that nothing else can have brought them. `stopped`: where topics keep their names, by source
-    topic why it is not copied any more, because its records return (`engine.returns`)."""
+    topic why it is not copied any more, because its records return (`engine.returns`). `appends`: what all lanes of the worker
+    appended last, of whichever flow."""
 
     source: ClusterClient
     target: ClusterClient
@@ -41,5 +43,6 @@ class LaneContext:
     own_records: str = ""
     two_clusters: bool = False
     stopped: dict[str, str] | None = None
+    appends: Appends = field(default_factory=Appends)
     clock: TargetClock = field(default_factory=TargetClock)
     missing_mirrors: asyncio.Event = field(default_factory=asyncio.Event)

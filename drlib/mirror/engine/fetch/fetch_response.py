@@ -96,6 +96,10 @@ class PartitionFetch:
     to_leader: Callable[[], None] | None = None  # of one that is read from a follower: go on at its leader
     left: bool = False  # it is read at another broker now
     deciding: bool = False  # a refusal of its leader is being judged: until then it is not moved
+    left_out: tuple[int, int] | None = None  # by the request in flight: from the position to where the request begins
+    refused_epoch: int = UNKNOWN_EPOCH  # in which a request that leaves something out was refused
+    asked_at: float = 0.0  # when a partition that the reverse flow fills was requested last, on the monotonic clock
+    only_copies: bool = False  # the newest response with records had none to copy
 
     @property
     def full(self) -> bool:
@@ -106,20 +110,23 @@ class PartitionFetch:
         return self.stream.position < self.end or self.full
 
     def epoch_at(self, offset: int) -> int:
-        """Leader epoch of the record before `offset`; known at the position only."""
-        return self.stream.epoch if offset == self.stream.position else UNKNOWN_EPOCH
+        """Leader epoch of the record before `offset`; known at the position only, and behind what is left out."""
+        known = offset == self.stream.position or self.left_out == (self.stream.position, offset)
+        return self.stream.epoch if known else UNKNOWN_EPOCH
 
     def jump(self, start: int) -> None:
         """Continue at the log start `start`: the records before it have expired."""
         self.stream.position, self.stream.epoch = start, UNKNOWN_EPOCH
-        self.jumps += 1
-        self.requested.clear()
-        self.stream.ahead.clear()
+        self._drop_requests()
 
     def leave(self) -> None:
         """Drop what is requested here: another broker continues at the position."""
         self.left = True
+        self._drop_requests()
+
+    def _drop_requests(self) -> None:
         self.jumps += 1
+        self.left_out = None
         self.requested.clear()
         self.stream.ahead.clear()
 
@@ -137,6 +144,7 @@ class FetchResponseHandler:
         self.events = context.events
         self.loss_policy = context.loss_policy
         self.reverse = context.reverse
+        self.appends = context.appends
         self.sink = sink
         self._stalled: set[str] = set()  # partitions with an open `SourceStalled`
 
@@ -153,7 +161,11 @@ class FetchResponseHandler:
         Raises `LeaderMoved`, or `BrokerError` where repeating the request may help.
         """
         stream = fetch.stream
+        left_out, fetch.left_out = fetch.left_out, None
         if stream.parked or fetch.left:
+            return
+        if left_out is not None and leader_decides(response):
+            fetch.refused_epoch = stream.epoch  # it shows nothing: the position itself is requested next
             return
         if fetch.to_leader is not None and leader_decides(response):
             fetch.to_leader()
@@ -168,6 +180,10 @@ class FetchResponseHandler:
             return
         if stream.parked or fetch.left:
             return
+        if left_out is not None:
+            if left_out[0] != stream.position or self.copies_end(fetch) is None:  # since it was requested
+                return
+            stream.leave_out(offset)
         fetch.update_end(response)
         if len(response.records):
             hit("after-fetch")
@@ -179,6 +195,17 @@ class FetchResponseHandler:
         while stream.ahead and stream.ahead[0][0] <= stream.position and not (stream.parked or fetch.left):
             _, response, reservation = stream.ahead.popleft()
             self._plan(fetch, response, reservation)
+
+    def copies_end(self, fetch: PartitionFetch) -> int | None:
+        """From the position up to there all is left out: this worker's reverse flow appended it. None: that is not known."""
+        stream, reverse = fetch.stream, self.reverse
+        unknown = stream.promised or stream.unproven or stream.epoch in (UNKNOWN_EPOCH, fetch.refused_epoch)
+        if unknown or fetch.to_leader is not None or not stream.shared or reverse is None or not reverse.admits(stream):
+            return None
+        found = self.appends.newest(stream.key.topic_id, stream.key.partition, stream.position)
+        if found is None or not reverse.known_of(stream).leaves_out_claim(found.claim, stream.position):
+            return None
+        return max(found.end, stream.position)  # more of it may have been read than is acknowledged
 
     async def _holds(self, stream: PartitionStream, response: FetchedPartition) -> bool:
         """Park a partition whose records may be copies of the reverse flow's, which is not known."""
@@ -203,6 +230,8 @@ class FetchResponseHandler:
             return
         if stream.unproven:
             stream.keep_proof(response.records)
+        if len(response.records):
+            fetch.only_copies = copies is not None and len(stream.queue) == before
         self.sink.read(stream, tuple(islice(stream.queue, before, None)), entries)
 
     def corrupt(self, fetch: PartitionFetch, why: str) -> None:

@@ -207,6 +207,12 @@ class PartitionStream:
                 item.reservation = reservation
         return entries
 
+    def leave_out(self, end: int) -> None:
+        """Skip what lies before `end`: the flow that fills the source appended all of it, in the epoch of the position."""
+        if self.numbers is not None and self.numbers.read(self.position, end):
+            self._note_gap(self.position - 1)
+        self._skip_to(end)
+
     def keep_proof(self, records: memoryview) -> None:
         """Keep the last of the batches in `records` that was read whole: it proves the log that it was read of."""
         last = None

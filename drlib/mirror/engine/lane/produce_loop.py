@@ -113,6 +113,7 @@ class ProduceLoop:
         self.membership = context.membership
         self.events = context.events
         self.clock = context.clock
+        self.appends = context.appends
         self.journal = journal
         self.streams = list(streams)
         self.observer = observer
@@ -446,6 +447,9 @@ class ProduceLoop:
             self._progressed[stream] = None
             self.markers.appended(stream)
             self.observer.acked(stream, item)
+            if stream.shared and stream.target_id is not None:
+                at = stream.target_id, stream.target.partition
+                self.appends.acknowledged(*at, stream.claim, base_offset, item.batch.count)
             self.parked.progressed(stream)
             if stream.idle:
                 self._fetcher.room()

@@ -426,6 +426,10 @@ class ReverseJournal:
                     clients.add(writer[0])
         return None
 
+    def admits(self, stream: SharedPartition) -> bool:
+        """May the partition be read, as far as is known?"""
+        return not self._lost and (stream.key, stream.target_id) in self._admitted
+
     def known_of(self, stream: SharedPartition) -> Known:
         """Who wrote the records of a partition that is not held, and which of them its lane copies."""
         lanes = [each.lane_of(stream.target).newest for each in self._journals]

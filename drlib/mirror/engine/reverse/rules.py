@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from drlib.kafka.protocol.batch import NO_PRODUCER, BatchHeader
-from drlib.mirror.journal.entries import Claim, Entry, Folded, Placement
+from drlib.mirror.journal.entries import Claim, ClaimId, Entry, Folded, Placement
 from drlib.mirror.offsets.map.taken_part import within
 
 
@@ -114,6 +114,14 @@ class Known:
     def leaves_out(self, header: BatchHeader) -> bool:
         """Is a batch whose writer was judged not for this lane to copy?"""
         return self.is_copy(header) if self.relayed is None else header.producer_id not in self.relayed
+
+    def leaves_out_claim(self, claim: ClaimId, offset: int) -> bool:
+        """Is nothing that `claim` appends from `offset` on for this lane to copy?"""
+        if self.newest.get(claim.producer_id, -1) < claim.epoch:
+            return False  # not known yet
+        if self.relayed is not None:
+            return claim.producer_id not in self.relayed
+        return self.taken is None or offset >= self.taken.end
 
     def judge(self, writer: Writer, *, marked: bool | None, whole: bool) -> Origin:
         """Who wrote a batch that was read before the journal was read to its end; never `UNKNOWN`.

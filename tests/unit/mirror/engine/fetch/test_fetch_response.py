@@ -51,6 +51,7 @@ class Outcome:
     events: EventLog = field(default_factory=EventLog)
     loss_policy: str = "continue"
     reverse: None = None
+    appends: None = None
     lane: str = "lane.0"
 
     def read(self, stream: PartitionStream, planned: Sequence[PlannedBatch], entries: Sequence[Entry]) -> None:

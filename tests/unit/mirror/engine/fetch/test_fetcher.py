@@ -96,7 +96,7 @@ class Lost:
 @pytest.fixture
 def fetcher() -> Fetcher:
     context = SimpleNamespace(
-        source=None, events=EventLog(), memory=Memory(), loss_policy="continue", reverse=None, rack="r"
+        source=None, events=EventLog(), memory=Memory(), loss_policy="continue", reverse=None, rack="r", appends=None
     )
     return Fetcher(cast(Any, context), cast(Any, SimpleNamespace(lane="lane.0")), [], cast(Any, None))
 

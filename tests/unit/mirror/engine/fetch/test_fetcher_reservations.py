@@ -228,7 +228,9 @@ def lane(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lane]:
         SourcePartition(TOPIC, 0), TopicPartition("t", 0), TopicPartition("A.t", 0), ClaimId(1, 1), PartitionMap(), 0, 0
     )
     stream.start(0)
-    context = SimpleNamespace(source=source, events=events, memory=Memory(), loss_policy="park", reverse=None, rack="")
+    context = SimpleNamespace(
+        source=source, events=events, memory=Memory(), loss_policy="park", reverse=None, rack="", appends=None
+    )
     found = Fetcher(cast(Any, context), cast(Any, source), [stream], target)
     gc.disable()  # what only the collector would release counts as kept
     yield Lane(source, target, stream, found, events)

@@ -127,6 +127,41 @@ def test_plan_copies_each_remaining_record_once_with_exact_map(
         assert copy.mirrored == end
 
 
+@given(logs, st.lists(st.booleans(), min_size=12, max_size=12), st.booleans())
+def test_copies_that_are_left_out_unread_lead_to_the_same_batches_and_map_as_read_ones(
+    log: list[tuple[set[int], int, int]], copied: list[bool], acknowledged: bool
+) -> None:
+    lane, client, known = 77, 9, Known({77: 1}, {9})
+    read, unread = new_stream(0), new_stream(0)
+    for n, each in enumerate(log):
+        data = fetched(batch(PER_BATCH * n, *each, producer=lane if copied[n] else client), PER_BATCH * len(log))
+        read.plan(data, copies=known)
+        if copied[n]:
+            unread.leave_out(PER_BATCH * (n + 1))
+        else:
+            unread.plan(data, copies=known)
+        assert (unread.position, unread.mirrored, unread.covered) == (read.position, read.mirrored, read.covered)
+        for stream in (read, unread) if acknowledged else ():
+            while stream.queue:
+                stream.send_next()
+                stream.acknowledge(stream.expected_offset, NOW)
+    for stream in (read, unread):
+        while stream.queue:
+            stream.send_next()
+        while stream.unacked:
+            stream.acknowledge(stream.expected_offset, NOW)
+    assert unread.progress() == read.progress()
+    for offset in range(PER_BATCH * len(log) + 1):
+        assert unread.map.forward(offset) == read.map.forward(offset)
+
+
+def test_count_of_transactions_goes_on_behind_copies_that_are_left_out(stream: PartitionStream) -> None:
+    stream.numbers = TransactionNumbers(0)
+    stream.leave_out(20)
+    assert not stream.numbers.read(20, 30)
+    assert stream.position == 20
+
+
 @given(logs, st.lists(st.booleans(), min_size=12, max_size=12), st.sampled_from([0, 64 << 10]))
 def test_plan_skips_copies_of_the_reverse_flow_as_gaps_with_an_exact_map(
     log: list[tuple[set[int], int, int]], copied: list[bool], merge_bytes: int

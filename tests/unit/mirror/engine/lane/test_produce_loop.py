@@ -27,6 +27,7 @@ from drlib.mirror.engine.fetch.memory import Memory
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.engine.lane.parked_partitions import ParkedPartitions
 from drlib.mirror.engine.lane.produce_loop import ProduceLoop, is_of_partition
+from drlib.mirror.engine.reverse.appends import Appends
 from drlib.mirror.journal.entries import ClaimId, Entry, SourcePartition
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.mirror.status.event_log import EventLog
@@ -67,6 +68,7 @@ def claimed(cluster: SlowToEnd, memory: Memory) -> tuple[ProduceLoop, PartitionS
     context = SimpleNamespace(
         source=cluster, target=cluster, membership=None, events=events, clock=TargetClock(), memory=memory,
         expiry=Expiry(), loss_policy="continue", reverse=None, rack="", stopped={},
+        appends=Appends(),
     )  # fmt: skip
     key = SourcePartition(UUID(int=1), 0)
     stream = PartitionStream(key, TopicPartition("t", 0), TARGET, ClaimId(1, 1), PartitionMap(), 0, 0)

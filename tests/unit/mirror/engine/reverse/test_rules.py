@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from two_way_model import TwoWay
 
 from drlib.kafka.protocol.batch import BatchHeader
-from drlib.mirror.engine.reverse.rules import Known, Origin, contradiction, newest_epochs, ready, writers
+from drlib.mirror.engine.reverse.rules import Known, Origin, TakenOver, contradiction, newest_epochs, ready, writers
 from drlib.mirror.journal.entries import Claim, ClaimId, Folded, Placement, SourcePartition
 
 P = SourcePartition(UUID(int=1), 0)
@@ -37,6 +38,27 @@ def test_newest_epochs_are_those_of_claims_placements_and_folded_claims() -> Non
 def test_writers_are_those_of_records_only() -> None:
     found = [header(LANE, 4), header(CLIENT, attributes=0x10), header(9, attributes=0x30), header(8, count=0)]
     assert writers([*found, header(-1), header(7, magic=1)]) == {(LANE, 4, False), (CLIENT, 0, True)}
+
+
+@pytest.mark.parametrize(
+    ("known", "claim", "offset", "left_out"),
+    [
+        (KNOWN, ClaimId(LANE, 4), 0, True),
+        (KNOWN, ClaimId(LANE, 3), 0, True),
+        (KNOWN, ClaimId(LANE, 5), 0, False),  # the journal was not read so far
+        (KNOWN, ClaimId(STRANGER, 0), 0, False),
+        (KNOWN, ClaimId(CLIENT, 0), 0, False),
+        (replace(KNOWN, taken=TakenOver(50, ((0, 50),))), ClaimId(LANE, 4), 49, False),  # its former topic is gone
+        (replace(KNOWN, taken=TakenOver(50, ((0, 50),))), ClaimId(LANE, 4), 50, True),
+        (replace(KNOWN, relayed={LANE}), ClaimId(LANE, 4), 0, False),  # a relay copies what that lane copied
+        (replace(KNOWN, relayed={LANE + 1}), ClaimId(LANE, 4), 0, True),
+        (replace(KNOWN, relayed={LANE}), ClaimId(STRANGER, 0), 0, False),
+    ],
+)
+def test_claim_is_left_out_where_it_is_known_and_its_records_are_not_for_the_lane(
+    known: Known, claim: ClaimId, offset: int, left_out: bool
+) -> None:
+    assert known.leaves_out_claim(claim, offset) is left_out
 
 
 @pytest.mark.parametrize(
