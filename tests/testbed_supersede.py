@@ -146,7 +146,7 @@ class Run:
                     {},
                     flow=lease,
                     new=new,
-                    on_superseded=lambda gone: superseded_run.settle(gone, self.name, self.target),
+                    on_superseded=lambda gone: superseded_run.mark_and_clean_up(gone, self.name, self.target),
                 )
                 runner.run(resume=how == "resume", rollback=how == "rollback")
         except DrlibError as error:

@@ -18,7 +18,7 @@ from typing import Final
 
 from drlib import clock
 from drlib.drill.flow_state.flow_record import read_record
-from drlib.drill.flow_state.takeover import refuse_unfinished
+from drlib.drill.flow_state.lease_holder import refuse_unfinished
 from drlib.drill.plan import progress as drill_progress
 from drlib.drill.plan.plan import Plan, Step
 from drlib.drill.plan.progress import Over, RunOutcome

@@ -282,9 +282,9 @@ def settle(
 ) -> None:
     """Declare which cluster serves, where applications were moved without drlib. An unfinished run is superseded."""
     from drlib.config.settings import load_mirror_settings
-    from drlib.drill.session.settle import settle as settle_flow
+    from drlib.drill.session.declare_serving import declare_serving
     from drlib.model import Flow
 
     settings, of = load_mirror_settings(file), Flow.parse(flow)
-    record = settle_flow(settings.clusters[settings.flow(of.source, of.target).flow.target], of, serves)
+    record = declare_serving(settings.clusters[settings.flow(of.source, of.target).flow.target], of, serves)
     show(f"{of} is {record.state}: {serves} serves.")

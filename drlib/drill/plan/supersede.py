@@ -5,7 +5,7 @@ only one that is less urgent; one that is as urgent only if that is an emergency
 unfinished run whose mode is not recorded counts as an emergency, except for a rehearsal by its state. A superseded run is never
 resumed or rolled back: its changes stay, and are named. A flow that is failed over by its own record is ready where the
 opposite flow has failed over since: the applications are on its source again.
-Not for: ending the superseded run's process (`drlib.drill.flow_state.takeover`).
+Not for: ending the superseded run's process (`drlib.drill.flow_state.lease_holder`).
 """
 
 import shlex

@@ -27,7 +27,7 @@ from typing import Any, Final, Self
 from confluent_kafka import Consumer, KafkaException
 
 from drlib import clock
-from drlib.drill.flow_state import takeover
+from drlib.drill.flow_state import lease_holder
 from drlib.drill.flow_state.flow_record import read_opposite, read_record
 from drlib.drill.plan import lease_record as drill_lease
 from drlib.drill.plan.lease_record import Holder, LeaseRecord, Superseded
@@ -146,7 +146,9 @@ class Lease:
             with Cluster(self._target) as cluster:
                 cluster.create_topic(drill_lease.TOPIC, 1, -1, {"cleanup.policy": "compact"}, or_fewer=True)
                 # A newcomer that would not get the lease does not disturb the member that has it.
-                takeover.until_free(cluster, self.flow, self._run, self._new, wait_s=self._wait_s, folder=self._folder)
+                lease_holder.until_free(
+                    cluster, self.flow, self._run, self._new, wait_s=self._wait_s, folder=self._folder
+                )
                 joined: Future[str] = Future()
                 self._thread = threading.Thread(target=self._hold, args=[joined], name="drill-lease", daemon=True)
                 self._thread.start()
@@ -246,7 +248,7 @@ class Lease:
         if not cluster.group_members(drill_lease.group(self.flow)):
             why = "the group has no member: the one that took it was removed, as no heartbeat arrived in time"
             return Unreachable(doing, why, f"Check the brokers of {self._target.alias}, and run it again.")
-        return takeover.held(self.flow, read_record(cluster, self.flow), self._new, self._run)
+        return lease_holder.held(self.flow, read_record(cluster, self.flow), self._new, self._run)
 
     # -- on the thread ---------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from drlib import clock, formats
-from drlib.drill.flow_state import takeover
+from drlib.drill.flow_state import lease_holder
 from drlib.drill.plan import progress as drill_progress
 from drlib.drill.plan.lease_record import LeaseRecord
 from drlib.drill.plan.plan import Danger, Plan
@@ -39,7 +39,7 @@ from drlib.runs.folder import unseal
 from drlib.runs.journal import JOURNAL, DrillJournal, JournalFull, Scalar
 from drlib.runs.lock import alone
 
-LOCK: Final = takeover.RUNNING
+LOCK: Final = lease_holder.RUNNING
 _LEFT: Final = (Stuck, LeaseLost, LeaseUnconfirmed, JournalFull, ApprovalMissing)  # the run stays where it is
 _LOOK_S: Final = 0.05
 _LOCKED_S: Final = 0.5  # a process that only checks the lock holds it for a moment
@@ -168,7 +168,7 @@ class Runner:
             )
         if ours and isinstance(to := move(record.state, DrillEvent.RESUME), DrillState):
             return Entered(to)
-        return takeover.entered(self._drill.flow, record, self._new, self._flow.opposite)
+        return lease_holder.entered(self._drill.flow, record, self._new, self._flow.opposite)
 
     def _open(self, before: tuple[Note, ...], entered: Entered | None, resume: bool, rollback: bool) -> None:
         """Compare with the plan, write the first line and the flow's state, before anything is done."""

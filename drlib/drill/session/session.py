@@ -65,7 +65,7 @@ class Board(Protocol):
     def update(self, state: Callable[[], BoardState]) -> None:
         """Redraw it, unless that was done a moment ago; `state` is asked for only then."""
 
-    def settle(self, state: BoardState) -> None:
+    def redraw(self, state: BoardState) -> None:
         """Redraw it, whenever that was done last."""
 
     def answers(self) -> bool:
@@ -288,7 +288,7 @@ class DrillSession(Closing):
         if self._board is None or not self._shown_board:
             return
         if last:
-            self._board.settle(self._state())
+            self._board.redraw(self._state())
         else:
             self._board.update(self._state)
 
@@ -361,7 +361,7 @@ class DrillSession(Closing):
         """Mark the run that this one gave up, and remove what a rehearsal left; the result, in words."""
         flow = self.drill.flow
         target = self.workplace.cluster(flow.target)
-        return superseded_run.settle(gone, self.workplace.run_dir.name, target)
+        return superseded_run.mark_and_clean_up(gone, self.workplace.run_dir.name, target)
 
     def _said_again(self, over: RunOver) -> DrlibError | None:
         """What the run raised when it ended, for a later look."""

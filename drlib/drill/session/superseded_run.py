@@ -3,7 +3,7 @@
 Rules: the flow's state on the target says already that the run is superseded, so nothing here has to succeed; what could not
 be done is named. A folder counts only where it is on this host and no process runs it. At most `REMOVE_S` seconds are spent on
 shadow groups, because what supersedes is urgent.
-Not for: ending its process (`drlib.drill.flow_state.takeover`).
+Not for: ending its process (`drlib.drill.flow_state.lease_holder`).
 """
 
 import socket
@@ -32,7 +32,7 @@ _LOCKED_S: Final = 0.5
 _NAMED: Final = 3  # groups, in a message
 
 
-def settle(gone: LeaseRecord, by: str, target: ClusterSettings) -> str:
+def mark_and_clean_up(gone: LeaseRecord, by: str, target: ClusterSettings) -> str:
     """Mark the run of `gone` as superseded by `by` and remove what a rehearsal left on `target`; what was done, in words."""
     said = [mark(gone, by)]
     if mode_of(gone) is Mode.PRACTICE:

@@ -3,7 +3,7 @@
 Rules: an answer anywhere counts more than silence elsewhere: a cluster that one place reaches is not dead, whatever others see.
 Silence says something only from a place whose own network works, which is one that reaches the target. A host that refuses
 connections is up and no broker listens there; one that stays silent may be dead, frozen, or behind a cut network, which
-are the same from outside. Being gone counts once it lasted (`settle`); any sign of life ends it at once. A machine decides
+are the same from outside. Being gone counts once it lasted (`judge_looks`); any sign of life ends it at once. A machine decides
 alone only where a witness and another place agree: with fewer, a dead cluster and a cut network look the same.
 Not for: asking (`look`), whether the target can take over (`drlib.drill.actions.failover.triage_rules`).
 """
@@ -117,7 +117,7 @@ def judge(views: Sequence[View]) -> Condition:
     return Condition.GONE if len(gone) > 1 else Condition.GONE_FROM_HERE
 
 
-def settle(looks: Sequence[Look], hold_s: float) -> Finding:
+def judge_looks(looks: Sequence[Look], hold_s: float) -> Finding:
     """What the looks, oldest first, say together. Being gone counts once it held for `hold_s`: since the first of the last
     looks that all found it gone; where no look found it otherwise, as long as a place says that it has not reached it."""
     if not looks:

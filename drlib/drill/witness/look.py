@@ -15,7 +15,7 @@ from typing import Final
 
 from drlib import clock
 from drlib.drill.witness import service
-from drlib.drill.witness.evidence import GONE, Answer, Condition, Finding, Look, Place, View, settle
+from drlib.drill.witness.evidence import GONE, Answer, Condition, Finding, Look, Place, View, judge_looks
 from drlib.drill.witness.login import NO_LOGIN, WitnessLogin
 from drlib.errors import Unreachable
 from drlib.kafka.admin.connect import Refused, blocking, who_answers
@@ -58,7 +58,7 @@ def look_until_settled(
         views = _look(source, target, flow, workers, [(each, login) for each in witnesses], statuses, first)
         first = None
         looks.append(Look(time.monotonic(), views))
-        finding = settle(looks, hold_s)
+        finding = judge_looks(looks, hold_s)
         more_s = 0.0
         if finding.condition is Condition.CUT_OFF:  # of a source that has just failed, others do not know it yet
             more_s = end - time.monotonic()

@@ -55,7 +55,7 @@ class Doubt:
     sent_ms: int
 
 
-def settle(
+def processed_in_doubt(
     records: Iterable[Record], mirrored: Mapping[str, Mirrored], positions: Mapping[int, int]
 ) -> tuple[Record, ...]:
     """The records of an unanswered commit that count as processed on the new cluster.
@@ -241,7 +241,7 @@ class ConsumerRun:
                 return
             partitions = {TopicPartition(remote, copy.partition) for copy in mirrored.values()}
             positions = {p.partition: offset for p, offset in consumer.committed(partitions).items()}
-            processed = settle(doubt.records, mirrored, positions)
+            processed = processed_in_doubt(doubt.records, mirrored, positions)
             # Where some of the batch will be delivered again, its commit was not applied.
             done = {record_id(record) for record in processed}
             again = {record.partition for record in doubt.records if record_id(record) not in done}

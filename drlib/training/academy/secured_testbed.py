@@ -22,7 +22,7 @@ from drlib.decoding import Undecodable
 from drlib.drill.plan.lease_record import LeaseRecord
 from drlib.drill.plan.states import DrillState, unfinished
 from drlib.drill.readiness.role import Role
-from drlib.drill.session.settle import settle
+from drlib.drill.session.declare_serving import declare_serving
 from drlib.drill.session.unfinished_runs import read_state
 from drlib.drill.testbed.lab_roles import grant_roles
 from drlib.errors import UsageError
@@ -99,7 +99,7 @@ class SecuredTestbed(LessonTestbed):
     def begin_flow(self) -> None:
         """Declare that paris serves, if an attempt before has moved its applications."""
         if self.state().state is not DrillState.READY:
-            settle(self._lyon, FLOW, FLOW.source)
+            declare_serving(self._lyon, FLOW, FLOW.source)
 
     def state(self) -> LeaseRecord:
         """What lyon knows of the flow's drills."""

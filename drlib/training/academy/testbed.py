@@ -191,12 +191,12 @@ class LessonTestbed:
                     producer.produce(topic, value=value, key=f"key {number % KEYS}", partition=0, headers=headers)
                     producer.poll(0)
 
-    def probe_is_mirrored(self, topic: str, seconds: float, flow: Flow = FORWARD) -> bool:
+    def probe_is_mirrored(self, topic: str, seconds: float) -> bool:
         """Write a record to `topic`, which has one partition; report whether it is mirrored within `seconds`."""
-        count = sum(self.end_offsets(flow.source, topic)) + 1
-        self.write(flow.source, topic, range(count), partitions=1)
-        copy = self.copy(topic, flow)
-        return wait_until(lambda: len(self.read(flow.target, copy)) >= count, seconds)
+        count = sum(self.end_offsets(FORWARD.source, topic)) + 1
+        self.write(FORWARD.source, topic, range(count), partitions=1)
+        copy = self.copy(topic)
+        return wait_until(lambda: len(self.read(FORWARD.target, copy)) >= count, seconds)
 
     def wait_no_worker(self, flow: Flow = FORWARD) -> None:
         """Wait until the worker group of `flow` is empty: a killed worker is a member until its session times out."""

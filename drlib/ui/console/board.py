@@ -154,9 +154,9 @@ class LiveBoard:
 
     def update(self, state: Callable[[], BoardState]) -> None:
         if self._clock() - self._drawn >= LEAST_S:
-            self.settle(state())
+            self.redraw(state())
 
-    def settle(self, state: BoardState) -> None:
+    def redraw(self, state: BoardState) -> None:
         if self._handle is not None:
             self._handle.update(Picture(state))
             self._drawn = self._clock()

@@ -236,11 +236,11 @@ def banner_of(environment: Environment, run: Run | None, flows: Sequence[str]) -
     return Banner(environment, flows[0] if len(flows) == 1 else "", NO_RUN)
 
 
-def drill_of(run: Run | None, now: datetime | None = None, environment: Environment | None = None) -> DrillSeen | None:
+def drill_of(run: Run | None, environment: Environment | None = None) -> DrillSeen | None:
     """A run's state for display; None where there is none."""
     if run is None:
         return None
-    steps = steps_of(run.plan.drill, run.lines, now or datetime.now(UTC), alive=run.alive)
+    steps = steps_of(run.plan.drill, run.lines, datetime.now(UTC), alive=run.alive)
     if run.over is not None:
         word = run.over.ending.outcome.value
         standing_ = run.over.ending.standing

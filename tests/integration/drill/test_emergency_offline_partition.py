@@ -14,7 +14,7 @@ from testbed_moves import Place, step
 
 from drlib import publish_pointer
 from drlib.config.settings import load_mirror_settings
-from drlib.drill.actions.failover.flow_state import observe_flow
+from drlib.drill.actions.failover.observe_flow import observe_flow
 from drlib.drill.plan.plan import Mode
 from drlib.kafka.admin.reachability import ClusterService, examine
 from drlib.lab.lab import ONE_BROKER, Lab

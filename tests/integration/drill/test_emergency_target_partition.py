@@ -21,7 +21,7 @@ from testbed_moves import Place, step
 
 from drlib import publish_pointer, translate_offsets
 from drlib.config.settings import load_mirror_settings
-from drlib.drill.actions.failover.flow_state import observe_flow
+from drlib.drill.actions.failover.observe_flow import observe_flow
 from drlib.drill.plan.plan import Mode, Step
 from drlib.drill.readiness.doctor import doctor
 from drlib.drill.step import step_output

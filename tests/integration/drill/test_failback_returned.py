@@ -18,7 +18,7 @@ from drlib.config.settings import load_mirror_settings
 from drlib.drill.actions.failback.returned import observe_source
 from drlib.drill.actions.failback.returned_rules import Found, judge
 from drlib.drill.plan.states import DrillState
-from drlib.drill.session.settle import settle
+from drlib.drill.session.declare_serving import declare_serving
 from drlib.lab.brokers.broker import new_id
 from drlib.lab.lab import Lab, mirror_properties
 from drlib.model import Flow
@@ -48,7 +48,7 @@ def test_failback_to_what_is_not_the_cluster_that_failed_is_refused_with_its_pro
         night.write("paris", 50)
         wait_for("they are mirrored", lambda: night.end("lyon", MIRROR) >= 450)
         publish_pointer(night.file, "lyon")
-        settle(night.settings("lyon"), FLOW, "lyon")
+        declare_serving(night.settings("lyon"), FLOW, "lyon")
         wait_for("the flow is not mirrored any more", lambda: night.members(FLOW) == 0)
 
         paris.kill()

@@ -21,7 +21,7 @@ from drlib.drill.actions.groups.rehearsal import PREFIX
 from drlib.drill.plan import lease_record
 from drlib.drill.plan.plan import Mode
 from drlib.drill.plan.states import DrillEvent, DrillState
-from drlib.drill.session.settle import settle
+from drlib.drill.session.declare_serving import declare_serving
 from drlib.errors import UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset
@@ -216,14 +216,14 @@ def test_settled_flow_is_as_people_declare_it_and_gives_up_the_unfinished_run(ma
     assert planned.do() == 6
     flow, target = planned.flow, planned.target
     with pytest.raises(UsageError, match=f"paris or {flow.target}"):
-        settle(target, flow, "rome")
-    assert settle(target, flow, flow.target).state is DrillState.FAILED_OVER
+        declare_serving(target, flow, "rome")
+    assert declare_serving(target, flow, flow.target).state is DrillState.FAILED_OVER
     record = planned.record
     assert (record.state, record.holder) == (DrillState.FAILED_OVER, None)
     assert planned.do("resume") == 2
     assert "superseded by settled by" in planned.error
     assert make("reprotect", mode=Mode.PLANNED, activity=DrillEvent.REPROTECT).do() == 0
-    assert settle(target, flow, "paris").state is DrillState.READY
+    assert declare_serving(target, flow, "paris").state is DrillState.READY
     assert make("rehearsal", mode=Mode.PRACTICE).do() == 0
 
 

@@ -17,7 +17,7 @@ from testbed_way_back import BACK, FLOW, GROUP, MIRROR, TOPIC, Night, a_night, i
 from drlib import publish_pointer
 from drlib.config.settings import load_mirror_settings
 from drlib.drill.plan.states import DrillState as S
-from drlib.drill.session.settle import settle
+from drlib.drill.session.declare_serving import declare_serving
 from drlib.kafka.admin.cluster import Cluster
 from drlib.mirror.offsets.unreplicated.settle import read_ledger
 from drlib.runbook import plans
@@ -37,7 +37,7 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Night]:
 def moved_by_hand(night: Night) -> None:
     """The applications are on lyon, have read all there, and that is declared."""
     publish_pointer(night.file, "lyon")
-    settle(night.settings("lyon"), FLOW, "lyon")
+    declare_serving(night.settings("lyon"), FLOW, "lyon")
     wait_for("the flow is not mirrored", lambda: night.members(FLOW) == 0)
     night.write("lyon", 10)
     read_all(night)

@@ -7,7 +7,7 @@ from fix_engine import wait_for
 from testbed_way_back import FLOW, MIRROR, a_night
 
 from drlib import publish_pointer
-from drlib.drill.session.settle import settle
+from drlib.drill.session.declare_serving import declare_serving
 from drlib.mirror.status import worker_status
 
 
@@ -17,7 +17,7 @@ def test_flow_failed_over_is_not_mirrored_until_its_source_serves_again(
 ) -> None:
     with a_night(tmp_path_factory.mktemp("night")) as night:
         publish_pointer(night.file, "lyon")
-        settle(night.settings("lyon"), FLOW, "lyon")
+        declare_serving(night.settings("lyon"), FLOW, "lyon")
         wait_for("the worker has left the flow's group", lambda: night.members(FLOW) == 0)
         copied = night.end("lyon", MIRROR)
         night.write("paris", 20)
@@ -32,5 +32,5 @@ def test_flow_failed_over_is_not_mirrored_until_its_source_serves_again(
         assert (night.members(FLOW), night.end("lyon", MIRROR)) == (0, copied)
 
         publish_pointer(night.file, "paris")
-        settle(night.settings("lyon"), FLOW, "paris")
+        declare_serving(night.settings("lyon"), FLOW, "paris")
         wait_for("the flow is mirrored again", lambda: night.end("lyon", MIRROR) >= copied + 20)

@@ -4,7 +4,7 @@ Rules: the records that are missing lie behind the last mirrored one and before 
 both. Where the source reported its log end, and all of it was mirrored, they are younger than that report, which bounds them
 more closely. Where it reported more than was mirrored, that many are missing at least. What is not known is None with the
 reason, never 0; a difference that is negative says that the clocks differ, and bounds nothing.
-Not for: asking the clusters (`flow_state`).
+Not for: asking the clusters (`observe_flow`).
 """
 
 from collections.abc import Sequence

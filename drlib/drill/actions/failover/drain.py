@@ -10,7 +10,7 @@ import time
 from typing import Final
 
 from drlib.drill.actions.failover.data_loss import worst_s
-from drlib.drill.actions.failover.flow_state import FlowState, observe_flow, partition_losses
+from drlib.drill.actions.failover.observe_flow import ObservedFlow, observe_flow, partition_losses
 from drlib.drill.actions.failover.triage_rules import Expected
 from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.argument_types import Seconds
@@ -96,7 +96,7 @@ class DrainMirror(ProbeDeadline, ReadOnlyTargetAction):
                 )
             abort.wait(LOOK_S)
 
-    def _all_there(self, state: FlowState) -> bool:
+    def _all_there(self, state: ObservedFlow) -> bool:
         """Is what is left of the source's logs nothing but markers of transactions?"""
         if not state.view.partitions or state.not_mirrored is None or state.not_mirrored > _MOST_READ:
             return False
@@ -108,7 +108,7 @@ class DrainMirror(ProbeDeadline, ReadOnlyTargetAction):
         with Cluster(self.source_cluster) as cluster:
             return next(iter(cluster.read(ranges)), None) is None
 
-    def _done(self, state: FlowState, known: int | None, why: str, gone: bool = False) -> Evidence:
+    def _done(self, state: ObservedFlow, known: int | None, why: str, gone: bool = False) -> Evidence:
         losses = partition_losses(self.context, self.flow, state) if known != 0 or gone else ()
         least, most, basis = worst_s(losses) if known != 0 or gone else (0.0, 0.0, "")
         bounds = {(each.evidence.topic, each.evidence.partition): each for each in losses}
@@ -169,7 +169,7 @@ class DrainMirror(ProbeDeadline, ReadOnlyTargetAction):
         }
 
 
-def _end(state: FlowState, late: bool, deadline_s: float) -> str:
+def _end(state: ObservedFlow, late: bool, deadline_s: float) -> str:
     """Why the wait ends, with the source lost as a whole or in part."""
     if late:
         held = "records that a worker holds" if state.in_memory else "the rest"

@@ -16,7 +16,7 @@ from drlib.drill.actions.applications.pointer import PointerArgument, describe
 from drlib.drill.actions.failover import fault_moment
 from drlib.drill.actions.failover.automatic_approval import Approve, approve_steps, check_automatic
 from drlib.drill.actions.failover.fault_moment import MirrorFetches
-from drlib.drill.actions.failover.flow_state import FlowState, observe_flow, seconds_behind
+from drlib.drill.actions.failover.observe_flow import ObservedFlow, observe_flow, seconds_behind
 from drlib.drill.actions.failover.triage_rules import Expected, advise, side_of
 from drlib.drill.readiness.observe.topics import known_mirrors
 from drlib.drill.step import rto_clock as moments
@@ -155,7 +155,7 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
             "approved": approved,
         }
 
-    def _seen(self, state: FlowState, here: View, abort: Abort) -> Finding:
+    def _seen(self, state: ObservedFlow, here: View, abort: Abort) -> Finding:
         """What this host, the mirror's workers and the witnesses see of a source that does not answer."""
         place, lab = self.context, self.context.lab
         testbed = None if lab is None else FailoverTestbed(lab, place.run_dir, flow=self.flow)
@@ -171,7 +171,7 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
             pause=abort.wait,
         )
 
-    def _mark_fault(self, state: FlowState, given_ms: int | None, probe_ms: int, serves: bool) -> None:
+    def _mark_fault(self, state: ObservedFlow, given_ms: int | None, probe_ms: int, serves: bool) -> None:
         """Keep when the source failed, and when that was noticed."""
         fetches = None
         if not serves and (state.silent_since_ms is not None or state.last_fetch_ms):
@@ -206,7 +206,7 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
         known = known_mirrors(chosen, topics[flow.source], survey)
         return [name for name in topics[flow.target] if chosen.is_mirror(name, known)]
 
-    def _unknown(self, state: FlowState) -> list[str]:
+    def _unknown(self, state: ObservedFlow) -> list[str]:
         """What the mirror's state leaves open, by name."""
         rows = []
         without = state.survey.without_leader
@@ -272,7 +272,7 @@ def silent_s(since_ms: int | None, now_ms: int) -> float:
     return age_s if 0 < age_s < FORGOTTEN_S else 0.0
 
 
-def _mirror_maker_rows(state: FlowState) -> list[dict[str, Scalar]]:
+def _mirror_maker_rows(state: ObservedFlow) -> list[dict[str, Scalar]]:
     """How MirrorMaker 2 stands, where it mirrors the flow."""
     found, now_ms = state.view.mirror_maker, state.view.at_ms
     if found is None:

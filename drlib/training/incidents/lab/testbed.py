@@ -141,7 +141,7 @@ class IncidentTestbed:
         if self.java.present:
             self.wait(f"{CATERING} works", lambda: self.applications.processed(CATERING) > 3)
         self.wait("every application works", lambda: all(self.applications.done(name) > 3 for name in everything))
-        self.wait("group kitchen is at the end of menus", lambda: self.move_kitchen_group(end=True))
+        self.wait("group kitchen is at the end of menus", self.move_kitchen_group_to_end)
 
     def _check_retention_often(self) -> None:
         """Restart LEFT if it checks retention less often than the labs of incidents do: what expires would not be seen."""
@@ -201,10 +201,10 @@ class IncidentTestbed:
             for number in range(count):
                 producer.produce(MENUS.name, value=b"menu %d" % number, partition=number % MENUS.partitions)
 
-    def move_kitchen_group(self, *, end: bool) -> bool:
-        """Commit the end or start offsets of menus on LEFT for group kitchen."""
+    def move_kitchen_group_to_end(self) -> bool:
+        """Commit the end offsets of menus on LEFT for group kitchen."""
         with self.cluster("LEFT") as left:
-            positions = left.log_ends(partitions_of(MENUS)) if end else left.log_starts(partitions_of(MENUS))
+            positions = left.log_ends(partitions_of(MENUS))
         return place_group(self.lab.clusters["LEFT"], KITCHEN, positions)
 
     def _producer(self, name: str) -> specs.ProducerSpec:

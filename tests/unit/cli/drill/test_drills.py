@@ -107,7 +107,7 @@ def test_plan_wrong_parameter_starts_nothing(tmp_path: Path, file: Path, pair: s
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A silent cluster is given up soon: no answer will come later either."""
     monkeypatch.setitem(Cluster.__init__.__kwdefaults__ or {}, "timeout_s", 0.5)
-    monkeypatch.setattr("drlib.drill.flow_state.takeover._COORDINATOR_S", 0.5)
+    monkeypatch.setattr("drlib.drill.flow_state.lease_holder._COORDINATOR_S", 0.5)
 
 
 @pytest.mark.usefixtures("impatient")

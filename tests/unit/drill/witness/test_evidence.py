@@ -16,8 +16,8 @@ from drlib.drill.witness.evidence import (
     Place,
     View,
     judge,
+    judge_looks,
     may_decide_alone,
-    settle,
 )
 
 HOLD_S = 3.0
@@ -63,30 +63,30 @@ def looks(*found: list[View]) -> list[Look]:
     return [Look(float(number), tuple(views)) for number, views in enumerate(found)]
 
 
-def test_settle_gone_counts_once_it_held_and_any_answer_begins_again() -> None:
+def test_judge_looks_gone_counts_once_it_held_and_any_answer_begins_again() -> None:
     gone, back = [here(SILENT), mirror(SILENT)], [here(SILENT), mirror(SERVES)]
-    assert not settle(looks(gone, gone, gone), HOLD_S).settled
-    assert settle(looks(gone, gone, gone, gone), HOLD_S).settled
-    flapping = settle(looks(gone, gone, gone, back, gone), HOLD_S)
+    assert not judge_looks(looks(gone, gone, gone), HOLD_S).settled
+    assert judge_looks(looks(gone, gone, gone, gone), HOLD_S).settled
+    flapping = judge_looks(looks(gone, gone, gone, back, gone), HOLD_S)
     assert (flapping.held_s, flapping.settled) == (0.0, False)
-    assert settle(looks(gone, gone, gone, gone, back), HOLD_S).condition is Condition.CUT_OFF
+    assert judge_looks(looks(gone, gone, gone, gone, back), HOLD_S).condition is Condition.CUT_OFF
 
 
-def test_settle_counts_how_long_the_mirror_has_not_reached_it_unless_another_place_did() -> None:
+def test_judge_looks_counts_how_long_the_mirror_has_not_reached_it_unless_another_place_did() -> None:
     long_gone = [here(SILENT), mirror(SILENT, since_s=60.0)]
-    assert settle(looks(long_gone), HOLD_S) == Finding(Condition.GONE, tuple(long_gone), 60.0, True)
-    assert not settle(looks([here(SERVES), mirror(SILENT, since_s=59.0)], long_gone), HOLD_S).settled
+    assert judge_looks(looks(long_gone), HOLD_S) == Finding(Condition.GONE, tuple(long_gone), 60.0, True)
+    assert not judge_looks(looks([here(SERVES), mirror(SILENT, since_s=59.0)], long_gone), HOLD_S).settled
     blind = [here(SILENT), mirror(SILENT, SILENT, since_s=60.0)]  # its own network is cut
-    assert settle(looks(blind), HOLD_S).held_s == 0.0
+    assert judge_looks(looks(blind), HOLD_S).held_s == 0.0
 
 
-def test_settle_nothing_asked_is_unknown_and_not_settled() -> None:
-    assert settle([], HOLD_S) == Finding(Condition.UNKNOWN, (), settled=False)
+def test_judge_looks_nothing_asked_is_unknown_and_not_settled() -> None:
+    assert judge_looks([], HOLD_S) == Finding(Condition.UNKNOWN, (), settled=False)
 
 
 def test_may_decide_alone_only_with_a_witness_and_another_place() -> None:
     def alone(*views: View) -> str:
-        return may_decide_alone(settle(looks(*[list(views)] * 4), HOLD_S))
+        return may_decide_alone(judge_looks(looks(*[list(views)] * 4), HOLD_S))
 
     assert alone(here(SILENT), witness(SILENT)) == ""
     assert alone(here(SILENT, SILENT), mirror(SILENT), witness(REFUSED)) == ""
@@ -94,7 +94,7 @@ def test_may_decide_alone_only_with_a_witness_and_another_place() -> None:
     assert "no witness" in alone(here(SILENT), witness(SILENT, SILENT))
     assert "only witnesses" in alone(here(SILENT, SILENT), witness(SILENT))
     assert "not found gone" in alone(here(SILENT), witness(SILENT), mirror(SERVES))
-    assert "not found gone" in may_decide_alone(settle([], HOLD_S))
+    assert "not found gone" in may_decide_alone(judge_looks([], HOLD_S))
 
 
 # -- a model of networks --------------------------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ def test_model_of_random_networks_gives_no_wrong_advice(first: int) -> None:
                     answers = (net.answer(place, "source", step), net.answer(place, "target", step))
                     probed[place], probed_at[place] = View(place, place.name, *answers), step
             history.append(Look(step * STEP_S, tuple(probed.values())))
-            finding = settle(history[-10:], HOLD_S)
+            finding = judge_looks(history[-10:], HOLD_S)
             found[finding.condition] += 1
             window = range(max(0, step - PROBE_STEPS - int(HOLD_S / STEP_S)), step + 1)
             reachable = [place for place in Place if net.reached(place, window)]

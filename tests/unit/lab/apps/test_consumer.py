@@ -13,7 +13,7 @@ from drlib.client.pointer import Pointer
 from drlib.client.read_plan import ReadPlan, held
 from drlib.kafka.admin.descriptions import Record
 from drlib.lab.apps import consumer
-from drlib.lab.apps.consumer import ConsumerRun, readable, settle
+from drlib.lab.apps.consumer import ConsumerRun, readable, processed_in_doubt
 from drlib.lab.apps.process import Stop
 from drlib.lab.apps.specs import ConsumerSpec
 from drlib.lab.checker.history import Mirrored
@@ -79,13 +79,13 @@ def there(name: str, partition: int, offset: int) -> Mirrored:
 def test_settle_unanswered_commit_by_group_position() -> None:
     batch = (record("a", 0, 7), record("b", 0, 8), record("c", 1, 3), record("d", 1, 4))
     found = {"a": there("a", 0, 17), "b": there("b", 0, 18), "c": there("c", 1, 13)}
-    taken = settle(batch, found, {0: 19, 1: 14})
+    taken = processed_in_doubt(batch, found, {0: 19, 1: 14})
     assert [r.offset for r in taken] == [7, 8, 3, 4]  # d was never mirrored: it will not come again
-    assert [r.offset for r in settle(batch[3:], found, {1: 13})] == [4]  # nothing says that it was not taken
+    assert [r.offset for r in processed_in_doubt(batch[3:], found, {1: 13})] == [4]  # nothing says that it was not taken
     # a commit that failed leaves d unprocessed: it must not be processed before c, which is read again
-    assert settle(batch, found, {0: 17, 1: 13}) == ()
-    assert [r.offset for r in settle(batch, found, {0: 18})] == [7]  # without a position it reads from the start
-    assert settle((), found, {0: 19}) == ()
+    assert processed_in_doubt(batch, found, {0: 17, 1: 13}) == ()
+    assert [r.offset for r in processed_in_doubt(batch, found, {0: 18})] == [7]  # without a position it reads from the start
+    assert processed_in_doubt((), found, {0: 19}) == ()
 
 
 class OneBatch:

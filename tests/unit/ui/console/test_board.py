@@ -137,7 +137,7 @@ def test_board_is_drawn_at_most_four_times_a_second_and_at_the_end() -> None:
         board.update(lambda: state)
     assert 10 / LEAST_S * 0.8 <= len(drawn) <= 10 / LEAST_S
     before = len(drawn)
-    board.settle(state)
+    board.redraw(state)
     assert len(drawn) == before + 1
 
 

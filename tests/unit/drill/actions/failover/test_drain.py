@@ -13,7 +13,7 @@ from testbed_moves import Place
 from drlib.drill.actions.failover import drain
 from drlib.drill.actions.failover.data_loss import PartitionLoss
 from drlib.drill.actions.failover.drain import DrainMirror
-from drlib.drill.actions.failover.flow_state import FlowState
+from drlib.drill.actions.failover.observe_flow import ObservedFlow
 from drlib.errors import Unreachable
 from drlib.mirror.monitor.flow_view import overview
 from drlib.mirror.monitor.survey import Survey
@@ -30,12 +30,12 @@ def reports(*partitions: PartitionStatus) -> WorkerStatus:
     return replace(says, flows=(replace(says.flows[0], partitions=partitions),))
 
 
-def seen(found: Survey, *workers: WorkerStatus) -> FlowState:
-    return FlowState(found, overview(found, workers, NOW), None)
+def seen(found: Survey, *workers: WorkerStatus) -> ObservedFlow:
+    return ObservedFlow(found, overview(found, workers, NOW), None)
 
 
 def drained(
-    states: Sequence[FlowState], folder: Path, monkeypatch: pytest.MonkeyPatch, **arguments: object
+    states: Sequence[ObservedFlow], folder: Path, monkeypatch: pytest.MonkeyPatch, **arguments: object
 ) -> dict[str, object]:
     """The evidence of a drain that observes `states`, the last of them again and again."""
     left = list(states)
@@ -45,7 +45,7 @@ def drained(
         f"{FLOW}.enabled = true\n"
     )
 
-    def losses(_: object, flow: object, state: FlowState) -> tuple[PartitionLoss, ...]:
+    def losses(_: object, flow: object, state: ObservedFlow) -> tuple[PartitionLoss, ...]:
         return ()
 
     monkeypatch.setattr(drain, "ask_in_run", lambda *_: {"LEFT": None})

@@ -33,7 +33,7 @@ _TAIL: Final = 16  # offsets looked through for the last record: markers have of
 
 
 @dataclass(frozen=True)
-class FlowState:
+class ObservedFlow:
     """One observation. `silent_since_ms` is when a worker first could not reach the source; None when none reports that."""
 
     survey: Survey
@@ -70,7 +70,7 @@ class FlowState:
         return sum(max(0, p.position - p.mirrored) for p in self.view.partitions)
 
 
-def observe_flow(place: DrillContext, flow: Flow, source_silence: str = "", answer_s: float = ANSWER_S) -> FlowState:
+def observe_flow(place: DrillContext, flow: Flow, source_silence: str = "", answer_s: float = ANSWER_S) -> ObservedFlow:
     """Ask both clusters and every worker. Blocks; raises nothing that a cluster can cause.
 
     `source_silence`: why the source is not asked, where it has just failed to answer. `answer_s`: how long its brokers may
@@ -94,7 +94,7 @@ def observe_flow(place: DrillContext, flow: Flow, source_silence: str = "", answ
     silent = [e.opened_ms for e in view.open_events if e.name in SILENT_EVENTS and e.opened_ms]
     configured = configured_address(chosen)
     asked = {*claimed_addresses(survey).values(), *([] if configured is None else [configured])}
-    return FlowState(survey, view, min(silent, default=None), tuple(sorted(asked)))
+    return ObservedFlow(survey, view, min(silent, default=None), tuple(sorted(asked)))
 
 
 def of_applications(partitions: Sequence[PartitionStatus], policy: ReplicationPolicy) -> tuple[PartitionStatus, ...]:
@@ -102,7 +102,7 @@ def of_applications(partitions: Sequence[PartitionStatus], policy: ReplicationPo
     return tuple(partition for partition in partitions if not policy.is_heartbeats(partition.topic))
 
 
-def partition_losses(place: DrillContext, flow: Flow, state: FlowState) -> tuple[PartitionLoss, ...]:
+def partition_losses(place: DrillContext, flow: Flow, state: ObservedFlow) -> tuple[PartitionLoss, ...]:
     """What is missing of each partition, up to the fault as far as it is known, else up to now.
 
     Empty where the target does not answer.
@@ -153,6 +153,6 @@ def _last_timestamps(
     return {record.partition: record.timestamp_ms for record in cluster.read(ranges)}
 
 
-def seconds_behind(place: DrillContext, flow: Flow, state: FlowState) -> float | None:
+def seconds_behind(place: DrillContext, flow: Flow, state: ObservedFlow) -> float | None:
     """The time that the records not mirrored span at most, of the partition where it is the most; None where it is unknown."""
     return worst_s(partition_losses(place, flow, state))[1]

@@ -6,7 +6,7 @@ import socket
 import time
 from pathlib import Path
 
-from drlib.drill.flow_state import takeover
+from drlib.drill.flow_state import lease_holder
 from drlib.drill.plan.lease_record import LeaseRecord
 from drlib.model import Flow
 
@@ -15,9 +15,9 @@ def test_holder_on_another_host_of_the_same_name_has_its_time_to_stop(tmp_path: 
     """Two containers may share a name: that the run's folder is not here says nothing of its process."""
     gone = LeaseRecord(run="r", host=socket.gethostname(), folder=str(tmp_path / "r"))
     began = time.monotonic()
-    takeover._until_stopped(Flow("west", "east"), gone)
-    assert time.monotonic() - began >= takeover.STOPPED_S
+    lease_holder._until_stopped(Flow("west", "east"), gone)
+    assert time.monotonic() - began >= lease_holder.STOPPED_S
     (tmp_path / "r").mkdir()
     began = time.monotonic()
-    takeover._until_stopped(Flow("west", "east"), gone)
-    assert time.monotonic() - began < takeover.STOPPED_S
+    lease_holder._until_stopped(Flow("west", "east"), gone)
+    assert time.monotonic() - began < lease_holder.STOPPED_S

@@ -17,7 +17,7 @@ from drlib.model import Flow
 from drlib.runs.abort import user_name
 
 
-def settle(target: ClusterSettings, flow: Flow, serves: str) -> LeaseRecord:
+def declare_serving(target: ClusterSettings, flow: Flow, serves: str) -> LeaseRecord:
     """Write on `target`, the flow's, that the cluster `serves` serves the applications; returns what is written.
 
     Raises `UsageError` for a cluster that the flow does not have, `LeaseHeld` while a run is held, `Unreachable`.
