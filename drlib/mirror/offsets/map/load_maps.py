@@ -6,7 +6,7 @@ a journaled count is final. Reading takes no lock: while a lane runs, the map is
 was deleted, re-created or may not be read, and a partition whose log contradicts the journal, or that has no leader when a
 reader asks, are refused one by one: they have no map, and the others are not affected. Every log's end is compared with what
 the journal says of it, also behind sealed claims (`count_records.check_end`); a contradiction that a claim finds is journaled
-(`MirrorRefused`).
+(`MirrorRefused`). A partition of a known topic that no claim has placed records in, by the journal, has none of ours.
 Longer than most modules: a claim and a reader build the same maps, and differ in what they may conclude.
 """
 
@@ -236,12 +236,15 @@ class FencedLogs:
     """The mirror partitions that a lane's claim has fenced.
 
     `unchanged`: those whose leader is the one of this worker's claim before, with no other claim since: their ends need not
-    be read. `journal_lost`: acknowledged entries are missing; `prove`: has the last record of a map the same content on both
+    be read. `written`: by mirror, what the claim copies there, and `claim` itself, with whose producer ID earlier ones wrote.
+    `journal_lost`: acknowledged entries are missing; `prove`: has the last record of a map the same content on both
     clusters (None: one has it no longer)? Needed where entries may be missing. `source_end`: the log end of a source
     partition, None where it cannot be known; asked where the mirror's log leaves a count open.
     """
 
     log: LogEnds
+    claim: ClaimId
+    written: Mapping[TopicPartition, SourcePartition]
     unchanged: Collection[TopicPartition] = frozenset()
     journal_lost: str = ""
     prove: Callable[[SourcePartition, TopicNames, PartitionMap], Awaitable[bool | None]] | None = None
@@ -393,8 +396,13 @@ async def _check_ends(
     newest = {mirror: max((maps.get(key) for key in those), key=_least_end) for mirror, those in keys.items()}
     newest = {mirror: offsets for mirror, offsets in newest.items() if offsets.least_log_end}
     if isinstance(fenced, FencedLogs):
-        log = fenced.log
+        log, producers = fenced.log, {*producers, fenced.claim.producer_id}
         wanted = {m: offsets for m, offsets in newest.items() if m in log.ends and m not in fenced.unchanged}
+        mirrored = {names.target_topic for names in maps.names.values()}
+        for mirror, key in fenced.written.items():
+            if mirror in log.ends and mirror.topic in mirrored and mirror not in newest and key not in maps.refused:
+                keys[mirror].append(key)
+                wanted[mirror] = PartitionMap()
     else:  # asked now: the journal may be newer than the ends that were given
         log, wanted = await log_ends(target, newest), newest
     starts = await log_starts(target, wanted)
