@@ -93,6 +93,7 @@ class Maps:
     journaled: dict[uuid.UUID, uuid.UUID] = field(default_factory=dict)  # other IDs in the journal -> those of the maps
     ledger: list[Entry] = field(default_factory=list)  # losses, truncations, parks and re-creations
     journal_id: uuid.UUID | None = None  # of the journal's topic
+    unread: dict[int, NoLeader] = field(default_factory=dict)  # lanes of which nothing is known
     reverse_journals: dict[uuid.UUID, uuid.UUID] = field(
         default_factory=dict
     )  # source topic -> by which copies are known
@@ -104,6 +105,11 @@ class Maps:
         if found is None:
             found = self.by_partition[key] = PartitionMap()
         return found
+
+    @property
+    def never_ran(self) -> bool:
+        """Has no worker claimed a lane of the flow, as far as all of its lanes are known?"""
+        return not self.claims and not self.unread
 
     @property
     def without_leader(self) -> dict[TopicPartition, NoLeader]:
@@ -164,9 +170,13 @@ class Maps:
         return not may_be(names.topic_id, topic_id)
 
     def refusal(self, topic: str, partition: int) -> DrlibError | None:
-        """Why there is no map of a source topic's partition; None when there is one, or it was never mirrored."""
+        """Why there is no map of a source topic's partition; None when there is one, or it was never mirrored: where a lane was
+        not read, that is not known of a partition without a map."""
         names = self.newest(topic)
-        return None if names is None else self.refused.get(SourcePartition(names.topic_id, partition))
+        key = None if names is None else SourcePartition(names.topic_id, partition)
+        if key is not None and (key in self.refused or key in self.by_partition):
+            return self.refused.get(key)
+        return next(iter(self.unread.values()), None)
 
     def source(self, topic: str, partition: int) -> PartitionMap | None:
         """The map of the newest incarnation of a source topic's partition."""
@@ -584,12 +594,19 @@ async def find_journal(target: ClusterClient, journal_topic: str) -> TopicMetada
     return found
 
 
-async def read_maps(target: ClusterClient, journal_topic: str) -> Maps:
-    """The maps of a whole flow, read-only. Raises `JournalMissing`, and other `BrokerError`s."""
+async def read_maps(target: ClusterClient, journal_topic: str, *, partly: bool = False) -> Maps:
+    """The maps of a whole flow, read-only. Raises `JournalMissing`, and other `BrokerError`s.
+
+    `partly`: lanes whose journal partition has no leader are left out (`Maps.unread`), unless all are: for who asks `refusal`
+    of each partition, and relies on `producers` only for those that it does not refuse.
+    """
     found = await find_journal(target, journal_topic)
     maps = Maps(journal_id=found.topic_id)
+    if partly and any(each.leader >= 0 for each in found.partitions.values()):
+        without = (number for number, each in sorted(found.partitions.items()) if each.leader < 0)
+        maps.unread = {number: NoLeader(TopicPartition(journal_topic, number), target.name) for number in without}
     lanes: list[Maps] = []
-    for number in sorted(found.partitions):
+    for number in sorted(found.partitions.keys() - maps.unread.keys()):
         partition = TopicPartition(journal_topic, number)
         # The log ends first, then the journal: every record below those ends then has its promise in what is read.
         ends = await _ends(target, await read_journal(target, partition))
