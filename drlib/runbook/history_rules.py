@@ -13,6 +13,8 @@ from enum import StrEnum
 from statistics import median
 from typing import Final
 
+from drlib.runs.verdict import ahead
+
 STEADY: Final = 0.1
 HOUR_MS: Final = 3_600_000
 GRACE_MS: Final = HOUR_MS  # or a 24th of the time between runs
@@ -77,18 +79,13 @@ def trend(values: Sequence[float | None]) -> Trend:
     return Trend(Direction.WORSE if change > 0 else Direction.BETTER, change)
 
 
-def ahead(run: Outcome, now_ms: int) -> bool:
-    """Did the run begin more than a day in the future? Clocks of hosts that share the folder differ by less."""
-    return run.started_ms > now_ms + 24 * HOUR_MS
-
-
 def standing(runbook: str, outcomes: Iterable[Outcome], *, every_hours: int | None, now_ms: int) -> Standing:
     """`outcomes` of any runbooks, in any order."""
     mine = sorted((run for run in outcomes if run.runbook == runbook), key=lambda run: (run.started_ms, run.run))
     drills = [run for run in mine if run.counts]
     due, grace = None, 0
     if every_hours is not None:
-        begun = [run.started_ms for run in drills if not ahead(run, now_ms)]
+        begun = [run.started_ms for run in drills if not ahead(run.started_ms, now_ms)]
         due = begun[-1] + every_hours * HOUR_MS if begun else 0
         grace = min(GRACE_MS, every_hours * HOUR_MS // 24) if begun else 0
     return Standing(

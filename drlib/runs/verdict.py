@@ -5,7 +5,8 @@ make it a pass with conditions, and so does a loss of which only the least is kn
 objective is a failed check of its own and exit code 7; any other failure 6. A figure with bounds is compared by both: only
 the worst one passes. An objective that was not measured is unknown, with the reason, and so is one whose figure is no
 amount (not a number, or below 0); without an objective it is stated only, except a loss that a step looked for: where it is
-not known to be none, it is a condition.
+not known to be none, it is a condition. What is dated more than a day ahead has no age: the clocks of hosts that share a
+folder differ by less.
 """
 
 import math
@@ -24,6 +25,7 @@ EXIT_CODES: Final[Mapping[Verdict, int]] = {
     Verdict.FAIL: Deviated.exit_code,
     Verdict.UNKNOWN: Deviated.exit_code,
 }
+MOST_AHEAD_MS: Final = 86_400_000
 LATER: Final = "records that the source acknowledged after its last answer are counted when it returns"
 
 
@@ -113,6 +115,11 @@ def exit_code(verdict: Verdict, checks: Iterable[Check]) -> int:
     if failed and all(check.name.startswith(OBJECTIVE) for check in failed):
         return ObjectiveMissed.exit_code
     return EXIT_CODES[verdict]
+
+
+def ahead(at_ms: int, now_ms: int) -> bool:
+    """Was a run dated by a clock that was wrong?"""
+    return at_ms > now_ms + MOST_AHEAD_MS
 
 
 def _plain(number: float) -> str:

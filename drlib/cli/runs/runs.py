@@ -64,8 +64,8 @@ def runs(
     from drlib.drill.run.stored_run import Evidence
     from drlib.runbook import history
     from drlib.runbook.file import find, model
-    from drlib.runbook.history_rules import ahead
     from drlib.runs.check import Verdict
+    from drlib.runs.verdict import ahead
     from drlib.ui.terminal.plain_console import plain_console
 
     past = history.read_runs(runs_dir)
@@ -90,7 +90,7 @@ def runs(
         if standings:
             console.print(_stands(standings))
     # the last is the newest whose time is known
-    in_order = sorted(past, key=lambda run: not ahead(run.outcome, now_ms))
+    in_order = sorted(past, key=lambda run: not ahead(run.outcome.started_ms, now_ms))
     ended = {r.outcome.runbook: r.outcome.verdict for r in in_order if r.stored.evidence is not Evidence.PENDING}
     missed = [s.runbook for s in standings if s.overdue or ended.get(s.runbook) in (Verdict.FAIL, Verdict.UNKNOWN)]
     if check and not standings:

@@ -127,15 +127,22 @@ class Survey:
 
     @property
     def without_leader(self) -> dict[TopicPartition, NoLeader]:
-        """By partition of the source, those whose mirror has no leader: how far they are mirrored is not known."""
-        return self.maps.without_leader
+        """By partition of the source, those whose mirror or whose part of the journal has no leader: how far they are mirrored
+        is not known."""
+        unread = {TopicPartition(p.topic, p.partition): self.maps.unread.get(p.lane) for p in self.partitions}
+        return {**self.maps.without_leader, **{at: why for at, why in unread.items() if why is not None}}
 
     @property
     def target_partly(self) -> str:
         """Which mirrors have no leader, and whether the workers' group has no coordinator; empty where none lacks one."""
-        named = sorted(why.partition for why in self.without_leader.values())
-        texts = [f"mirror partitions without a leader, of which nothing is known: {len(named)}, {first_few(named)}"]
-        texts = texts if named else []
+        texts = []
+        if named := sorted(why.partition for why in self.maps.without_leader.values()):
+            texts.append(
+                f"mirror partitions without a leader, of which nothing is known: {len(named)}, {first_few(named)}"
+            )
+        if named := [why.partition for why in self.maps.unread.values()]:
+            lanes = f"{len(named)} of {self.lanes} lanes, whose part of the journal has no leader: {first_few(named)}"
+            texts.append(f"nothing is known of the partitions of {lanes}")
         if self.members is None:
             texts.append("the group of the workers has no coordinator, so that their number is not known")
         return "; ".join(texts)
@@ -178,7 +185,7 @@ class Surveyor:
             source = None if isinstance(source_answer, str) else source_answer
             silence = source_answer if isinstance(source_answer, str) else ""
             mm2: Mm2Flow | None = None
-            if not isinstance(target_answer, str) and not target_answer[0].claims and not target_answer[1]:
+            if not isinstance(target_answer, str) and target_answer[0].never_ran and not target_answer[1]:
                 side = SourceSide(source_client if source else None, silence, source.ends if source else None)
                 found = await self._mirror_maker(target_client, side)
                 mm2, target_answer = (None, found) if isinstance(found, str) else (found, target_answer)
@@ -250,15 +257,17 @@ class Surveyor:
                 if groups:
                     await self._shared.look(client, service)
                 pauses = iter(PAUSES_S)
+                pause_s = next(pauses, None)
                 while True:
                     try:
-                        return await read_maps(client, journal), members
+                        return await read_maps(client, journal, partly=pause_s is None), members
                     except BrokerError as error:
                         if error.code == UNKNOWN_TOPIC_OR_PARTITION:  # the flow never ran
                             return Maps(), members
-                        if not error.retriable or (pause_s := next(pauses, None)) is None:
+                        if not error.retriable or pause_s is None:
                             raise
                     await asyncio.sleep(pause_s)
+                    pause_s = next(pauses, None)
         except CLUSTER_ERRORS as error:
             return _explain(error, timeout_s, self._missing_right(error))
 
@@ -339,6 +348,7 @@ class Surveyor:
             key = current_keys.get(partition)
             if key is None and self._flow.mirrors_unasked(partition.topic):
                 continue  # where they may not be mirrored, no record that an application reads is missing
+            lane = lane_of(partition.topic, partition.partition, self._flow.lanes)
             offsets = maps.by_partition[key] if key is not None else None
             log_start = source.starts.get(partition, -1) if source else -1
             position = offsets.position if offsets is not None else None
@@ -348,7 +358,7 @@ class Surveyor:
                 furthest = max(mirrored, min(offsets.furthest or mirrored, max(end, mirrored)))
                 end = -1 if position is None else end  # how far it is mirrored is not known, and so is the lag
                 synced[partition] = offsets.synced
-            elif partition in maps.without_leader:
+            elif partition in maps.without_leader or lane in maps.unread:
                 end = -1  # as above
             elif offsets is not None and self._shared.includes(partition.topic):
                 copied[partition.topic, partition.partition] = offsets.segments().mirrored_at_least(0, mirrored)
@@ -357,7 +367,7 @@ class Surveyor:
                     topic=partition.topic,
                     partition=partition.partition,
                     target_topic=policy.remote_topic(flow.source, partition.topic),
-                    lane=lane_of(partition.topic, partition.partition, self._flow.lanes),
+                    lane=lane,
                     position=furthest,
                     mirrored=mirrored,
                     high_watermark=end,
@@ -436,7 +446,7 @@ class Surveyor:
                     group, partition, position.offset, there=position.there, topic_id=ids.get(partition.topic)
                 )
             )
-            if translation is None:
+            if translation is None or not (maps.newest(partition.topic) or self._flow.mirrors_topic(partition.topic)):
                 continue
             end = source.ends.get(partition) if source else None
             found = translation.offset, translation.records

@@ -12,14 +12,14 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
-from fix_engine import SOON_REPLACED, Engine, create_topic, produce, read_all, wait_for, wait_for_markers
-from testbed_lane import connected, journal_of, take
+from fix_engine import SOON_REPLACED, Engine, create_topic, grow, produce, read_all, wait_for, wait_for_markers
+from testbed_lane import connected, journal_of, send, take
 from testbed_log_files import cut_at_offset, log_of
 
 from drlib.config.settings import load_mirror_settings
 from drlib.kafka.protocol import recode
 from drlib.lab.lab import Lab
-from drlib.mirror.journal.entries import Claim, Run, decode
+from drlib.mirror.journal.entries import Claim, Placement, Run, decode
 from drlib.mirror.offsets.map.load_maps import read_maps
 from drlib.mirror.read_batches import locate, log_ends, read_range
 from drlib.model import TopicPartition
@@ -160,6 +160,42 @@ def test_journal_that_lost_its_end_duplicates_nothing(
     assert engine.stop(worker) == 0, engine.log()
     assert read_all(engine.right, mirror, 1)[0] == before
     engine.assert_same(other, 1)
+
+
+def test_journal_that_lost_all_of_a_partition_that_joined_duplicates_nothing(
+    engine: Engine, authorizer_lab: Lab, fresh_topic: Callable[..., str]
+) -> None:
+    """No entry names the partition, as if nothing of it had ever been mirrored: the records in its mirror say otherwise."""
+    topic, other = engine.topics, fresh_topic("other")
+    mirror = f"{engine.source}.{topic}"
+    on_authorizer_lab(engine, authorizer_lab, other)
+    engine.extra |= SOON_REPLACED
+    produce(engine.left, topic, 10, partitions=1)
+    worker = engine.start()
+    engine.wait_caught_up(topic, 1)
+    grow(engine.left, topic, 3)
+    send(engine.left, topic, [f"joined-{n}" for n in range(10)], partition=1)
+    engine.wait_caught_up(topic, 3)
+    worker.kill()
+    worker.wait(10)
+    before = read_all(engine.right, mirror, 3)
+    assert [len(before[n]) for n in range(3)] == [10, 10, 0]
+    first = min(asyncio.run(journal_offset(engine, Placement, number)) for number in (-1, -2))  # of the two that joined
+    cut(authorizer_lab, journal_topic(engine), first)
+    send(engine.left, topic, ["first"], partition=2)
+    produce(engine.left, other, 10, partitions=1)
+
+    worker = engine.start()
+    event = engine.wait_reported("MirrorContradiction", f"{mirror}-1")
+    assert "journal: it lost entries" in event.detail
+    engine.wait_caught_up(other, 1)
+    assert engine.stop(worker) == 0, engine.log()
+    engine.mirror_now(other)  # it is refused for good
+    after = read_all(engine.right, mirror, 3)
+    assert after[0] == before[0]
+    assert after[1] == before[1]
+    assert len(after[2]) == 1, "what has no records of this lane goes on"
+    assert not engine.reported("MirrorContradiction", f"{mirror}-2")
 
 
 def test_journal_whose_leader_changed_is_proven_by_the_records_and_mirroring_goes_on(

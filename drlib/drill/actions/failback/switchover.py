@@ -19,8 +19,8 @@ Rules:
   denied writing to the new cluster, and quotas by which a drill slowed its producers down, are removed before the move, and
   made again where it fails (`lifted`); positions are put back then (`tried_positions`). After the move the only undo is a
   move back.
-- `stopped_seconds` is from the hold to the first record on the other cluster; None without one within 10 s. More than
-  `stopped_s` (2) fails the drill, but not the step, because the applications have moved. Where nothing was written before the
+- `stopped_seconds` is from the hold to a client's first record on the other cluster; None without one within 10 s. More than
+  `stopped_s` (2) fails the drill, but not the step, because the applications have moved. Where no client wrote before the
   hold either, as where producers were stopped by hand, there is no pause to check. Groups with members then are kept, as
   their members are to appear on the other cluster.
 - Share groups do not see the hold. They are moved once the pointer has moved, so that it holds applications no longer, and what
@@ -234,7 +234,7 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
             positions = positions_of(settings, moving, group_positions(settings, moving.source, groups), previous)
             growth = Growth(settings, moving)
             local = _local(target_admin, ending)
-            written_to = source_admin.log_ends(quiet) != first_ends
+            written_to = growth.written(first_ends, source_admin.log_ends(quiet))
             ids = self.refuse_collisions(moving, planned=True)
             decided.keep_in_use(self.context.run_dir, moving.target, source_admin.group_states(self.all_groups(groups)))
             before = self._pointers()
@@ -284,7 +284,7 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
             too_large = self._move(settings, moving, cutover)
             self.tried.forget()
             moved_s = time.monotonic() - began
-            first_s = _first(target_admin, ends, began, abort)
+            first_s = _first(target_admin, ends, Growth(settings, moving.reverse), began, abort)
             behind_us = growth.written_since(source_admin, self._ends_left())
         self.show(position_rows(moves, moving))
         of_shares, checks = self._move_share_groups()
@@ -574,11 +574,19 @@ def _cutover(
     }
 
 
-def _first(target: Cluster, ends: Mapping[TopicPartition, int], began: float, abort: Abort) -> float | None:
-    """Seconds from `began` until the first record is written; None when none is."""
+def _first(
+    target: Cluster, ends: Mapping[TopicPartition, int], growth: Growth, began: float, abort: Abort
+) -> float | None:
+    """Seconds from `began` until a client writes the first record; None when none does, or who wrote is not known."""
     deadline = time.monotonic() + _FIRST_S
     while ends and time.monotonic() < deadline and not abort.requested:
-        if target.log_ends(ends) != ends:
-            return time.monotonic() - began
+        now, at = target.log_ends(ends), time.monotonic()
+        if now != ends:
+            try:
+                if growth.written(ends, now):
+                    return at - began
+            except DrlibError:
+                return None
+            ends = now
         time.sleep(_LOOK_S)
     return None

@@ -34,6 +34,7 @@ from drlib.drill.readiness.checks.observations import (
 from drlib.drill.readiness.checks.writers import both_sides, standby
 from drlib.drill.readiness.score import CHECKS, DAY_S, Finding, Readiness, Severity, check_of, worst
 from drlib.formats import first_few, span, utc
+from drlib.runs.verdict import ahead
 
 PASSING: Final = frozenset({"pass", "conditions"})
 NAMED: Final = 3  # applications in one finding
@@ -222,20 +223,20 @@ def _identities(identities: Iterable[ClusterIdentity]) -> Judgements:
 def _of_flow(drills: PastDrills, observed: FlowObservation) -> tuple[list[PastDrill], list[PastDrill]]:
     """The drills of the flow, and those of them that ended in the future: how old those are is not known."""
     runs = [drill for drill in drills.runs if drill.flow == str(observed.flow)]
-    latest_ms = observed.at_ms + DAY_S * 1000  # clocks of hosts that share the folder differ
-    return [d for d in runs if d.finished_ms <= latest_ms], [d for d in runs if d.finished_ms > latest_ms]
+    early = [drill for drill in runs if ahead(drill.finished_ms, observed.at_ms)]
+    return [drill for drill in runs if drill not in early], early
 
 
 def _drills(drills: PastDrills, observed: FlowObservation, context: CheckContext) -> Judgements:
     fix = f"Rehearse one beside your applications: {shlex.join(['drlib', 'run', 'rehearse-failover', context.file])}"
-    runs, ahead = _of_flow(drills, observed)
+    runs, early = _of_flow(drills, observed)
     passing = [drill for drill in runs if drill.verdict in PASSING]
     if not runs:
         broken = (
             f"; {count(len(drills.unverified), 'run')} not verified: drlib runs verify" if drills.unverified else ""
         )
-        if ahead:
-            broken += f"; {ahead[0].run} ended in the future, by a clock that was wrong, and does not count"
+        if early:
+            broken += f"; {early[0].run} ended in the future, by a clock that was wrong, and does not count"
         return [(drills.folder, Severity.WARN, f"no drill of {observed.flow} is recorded there{broken}", fix)]
     newest = runs[0]
     if not passing:

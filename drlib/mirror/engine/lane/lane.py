@@ -493,7 +493,10 @@ class Lane:
             except BrokerError as error:
                 self._exclude_unauthorized(error, topics, excluded)
         joining = {SourcePartition(topic.topic_id, number) for topic in topics for number in topic.partitions}
-        theirs = {None, *joining}
+        numbers = {topic.target: topic.partitions for topic in topics}
+        named = (self._names or {}).values()  # what had the topic's name before is in the mirror, too
+        earlier = (SourcePartition(each.topic_id, n) for each in named for n in numbers.get(each.target_topic, ()))
+        theirs = {None, *joining, *earlier}
         entries = [e for e in running.taken.entries if getattr(e, "partition", None) in theirs]
         entries += (self._names or {}).values()  # also of topics that the claim has begun
         log, start = await self._plan(topics, claim_id, running.taken.journal, entries, excluded, unavailable)
@@ -784,7 +787,7 @@ class Lane:
         start = ClaimStart(
             lane=self.name,
             claim=claim_id,
-            maps=await build_maps(target, entries, self._fenced(claim_id, journal, log)),
+            maps=await build_maps(target, entries, self._fenced(claim_id, journal, log, topics)),
             logs=RecoveryInput(log, limits, starts),
             excluded=excluded,
             takeover=self.takeover,
@@ -798,7 +801,7 @@ class Lane:
         await start.plan_streams(topics, entries)
         return log, start
 
-    def _fenced(self, claim_id: ClaimId, journal: JournalRead, log: LogEnds) -> FencedLogs:
+    def _fenced(self, claim_id: ClaimId, journal: JournalRead, log: LogEnds, topics: Sequence[LaneTopic]) -> FencedLogs:
         """The fenced logs, and how far they and the journal are known to be whole."""
         lost = journal.lost
         if lost:
@@ -808,7 +811,8 @@ class Lane:
         unchanged = {p for p, epoch in log.epochs.items() if alone and self._leaders_seen.get(p) == epoch}
         agrees = partial(content_agrees, self.context.source, self.context.target)
         prove = agrees if lost or journal.elected else None
-        return FencedLogs(log, unchanged, lost, prove, partial(source_log_end, self.context.source))
+        written = {TopicPartition(t.target, n): SourcePartition(t.topic_id, n) for t in topics for n in t.partitions}
+        return FencedLogs(log, claim_id, written, unchanged, lost, prove, partial(source_log_end, self.context.source))
 
     async def _forget_topics(
         self, journal: LaneJournal, entries: Sequence[Entry], topics: Sequence[LaneTopic]

@@ -134,7 +134,7 @@ class ClaimStart:
             if topic.target not in not_begun_here:
                 taken = False
                 for key in keys if not topic.hop and (not topic.shared or topic.source in taken_over) else ():
-                    if progress is not None and self.maps.get(key).position is None:
+                    if progress is not None and key not in self.maps.refused and self.maps.get(key).position is None:
                         taken |= await self._take_over(progress, topic, key, recreated=recreated)
                 for key in keys:
                     if not taken and key in begins and self.maps.get(key).position is None:

@@ -22,14 +22,14 @@ _RETRY_S: Final = 5.0  # for a topic that was just created to get its leaders
 _POLL_S: Final = 0.1
 
 
-def read_flow_maps(settings: MirrorSettings, flow: Flow, *, shared: bool = False) -> Maps:
+def read_flow_maps(settings: MirrorSettings, flow: Flow, *, shared: bool = False, partly: bool = False) -> Maps:
     """The maps now. Raises `UsageError` for clusters that the file does not have, `Unreachable`, `BrokerError`.
 
     Topics that are copied in both directions are refused, unless the caller knows them (`shared`): of these one map alone
-    says nothing of the other cluster's records.
+    says nothing of the other cluster's records. `partly`: as `read_maps` has it, once a leader was waited for.
     """
     (refuse_ring if shared else refuse_shared_topics)(settings, flow, "positions cannot be translated")
-    return blocking(_read(settings, flow))
+    return blocking(_read(settings, flow, partly))
 
 
 def worker_group(flow: Flow) -> str:
@@ -37,21 +37,22 @@ def worker_group(flow: Flow) -> str:
     return f"{OWN_GROUPS}{flow.source}-{flow.target}"
 
 
-async def _read(settings: MirrorSettings, flow: Flow) -> Maps:
+async def _read(settings: MirrorSettings, flow: Flow, partly: bool) -> Maps:
     until = time.monotonic() + _RETRY_S
     while True:
+        last = time.monotonic() > until
         try:
-            return await _read_once(settings, flow)
+            return await _read_once(settings, flow, partly=partly and last)
         except BrokerError as error:
             if error.code == UNKNOWN_TOPIC_OR_PARTITION:
                 return Maps()
-            if not error.retriable or time.monotonic() > until:
+            if not error.retriable or last:
                 raise
         await asyncio.sleep(_POLL_S)
 
 
-async def _read_once(settings: MirrorSettings, flow: Flow) -> Maps:
+async def _read_once(settings: MirrorSettings, flow: Flow, *, partly: bool) -> Maps:
     policy = settings.flow(flow.source, flow.target).policy
     async with wire_client(settings.clusters[flow.target], client_id="drlib-maps") as client:
         await client.connect()
-        return await read_maps(client, policy.journal_topic(flow.source))
+        return await read_maps(client, policy.journal_topic(flow.source), partly=partly)

@@ -6,7 +6,7 @@ a journaled count is final. Reading takes no lock: while a lane runs, the map is
 was deleted, re-created or may not be read, and a partition whose log contradicts the journal, or that has no leader when a
 reader asks, are refused one by one: they have no map, and the others are not affected. Every log's end is compared with what
 the journal says of it, also behind sealed claims (`count_records.check_end`); a contradiction that a claim finds is journaled
-(`MirrorRefused`).
+(`MirrorRefused`). A partition of a known topic that no claim has placed records in, by the journal, has none of ours.
 Longer than most modules: a claim and a reader build the same maps, and differ in what they may conclude.
 """
 
@@ -93,6 +93,7 @@ class Maps:
     journaled: dict[uuid.UUID, uuid.UUID] = field(default_factory=dict)  # other IDs in the journal -> those of the maps
     ledger: list[Entry] = field(default_factory=list)  # losses, truncations, parks and re-creations
     journal_id: uuid.UUID | None = None  # of the journal's topic
+    unread: dict[int, NoLeader] = field(default_factory=dict)  # lanes of which nothing is known
     reverse_journals: dict[uuid.UUID, uuid.UUID] = field(
         default_factory=dict
     )  # source topic -> by which copies are known
@@ -104,6 +105,11 @@ class Maps:
         if found is None:
             found = self.by_partition[key] = PartitionMap()
         return found
+
+    @property
+    def never_ran(self) -> bool:
+        """Has no worker claimed a lane of the flow, as far as all of its lanes are known?"""
+        return not self.claims and not self.unread
 
     @property
     def without_leader(self) -> dict[TopicPartition, NoLeader]:
@@ -164,9 +170,13 @@ class Maps:
         return not may_be(names.topic_id, topic_id)
 
     def refusal(self, topic: str, partition: int) -> DrlibError | None:
-        """Why there is no map of a source topic's partition; None when there is one, or it was never mirrored."""
+        """Why there is no map of a source topic's partition; None when there is one, or it was never mirrored: where a lane was
+        not read, that is not known of a partition without a map."""
         names = self.newest(topic)
-        return None if names is None else self.refused.get(SourcePartition(names.topic_id, partition))
+        key = None if names is None else SourcePartition(names.topic_id, partition)
+        if key is not None and (key in self.refused or key in self.by_partition):
+            return self.refused.get(key)
+        return next(iter(self.unread.values()), None)
 
     def source(self, topic: str, partition: int) -> PartitionMap | None:
         """The map of the newest incarnation of a source topic's partition."""
@@ -236,12 +246,15 @@ class FencedLogs:
     """The mirror partitions that a lane's claim has fenced.
 
     `unchanged`: those whose leader is the one of this worker's claim before, with no other claim since: their ends need not
-    be read. `journal_lost`: acknowledged entries are missing; `prove`: has the last record of a map the same content on both
+    be read. `written`: by mirror, what the claim copies there, and `claim` itself, with whose producer ID earlier ones wrote.
+    `journal_lost`: acknowledged entries are missing; `prove`: has the last record of a map the same content on both
     clusters (None: one has it no longer)? Needed where entries may be missing. `source_end`: the log end of a source
     partition, None where it cannot be known; asked where the mirror's log leaves a count open.
     """
 
     log: LogEnds
+    claim: ClaimId
+    written: Mapping[TopicPartition, SourcePartition]
     unchanged: Collection[TopicPartition] = frozenset()
     journal_lost: str = ""
     prove: Callable[[SourcePartition, TopicNames, PartitionMap], Awaitable[bool | None]] | None = None
@@ -393,8 +406,13 @@ async def _check_ends(
     newest = {mirror: max((maps.get(key) for key in those), key=_least_end) for mirror, those in keys.items()}
     newest = {mirror: offsets for mirror, offsets in newest.items() if offsets.least_log_end}
     if isinstance(fenced, FencedLogs):
-        log = fenced.log
+        log, producers = fenced.log, {*producers, fenced.claim.producer_id}
         wanted = {m: offsets for m, offsets in newest.items() if m in log.ends and m not in fenced.unchanged}
+        mirrored = {names.target_topic for names in maps.names.values()}
+        for mirror, key in fenced.written.items():
+            if mirror in log.ends and mirror.topic in mirrored and mirror not in newest and key not in maps.refused:
+                keys[mirror].append(key)
+                wanted[mirror] = PartitionMap()
     else:  # asked now: the journal may be newer than the ends that were given
         log, wanted = await log_ends(target, newest), newest
     starts = await log_starts(target, wanted)
@@ -576,12 +594,19 @@ async def find_journal(target: ClusterClient, journal_topic: str) -> TopicMetada
     return found
 
 
-async def read_maps(target: ClusterClient, journal_topic: str) -> Maps:
-    """The maps of a whole flow, read-only. Raises `JournalMissing`, and other `BrokerError`s."""
+async def read_maps(target: ClusterClient, journal_topic: str, *, partly: bool = False) -> Maps:
+    """The maps of a whole flow, read-only. Raises `JournalMissing`, and other `BrokerError`s.
+
+    `partly`: lanes whose journal partition has no leader are left out (`Maps.unread`), unless all are: for who asks `refusal`
+    of each partition, and relies on `producers` only for those that it does not refuse.
+    """
     found = await find_journal(target, journal_topic)
     maps = Maps(journal_id=found.topic_id)
+    if partly and any(each.leader >= 0 for each in found.partitions.values()):
+        without = (number for number, each in sorted(found.partitions.items()) if each.leader < 0)
+        maps.unread = {number: NoLeader(TopicPartition(journal_topic, number), target.name) for number in without}
     lanes: list[Maps] = []
-    for number in sorted(found.partitions):
+    for number in sorted(found.partitions.keys() - maps.unread.keys()):
         partition = TopicPartition(journal_topic, number)
         # The log ends first, then the journal: every record below those ends then has its promise in what is read.
         ends = await _ends(target, await read_journal(target, partition))

@@ -84,15 +84,16 @@ class ComparedMaps(Maps):
     found: MirrorMakerFlow = field(default_factory=lambda: MirrorMakerFlow(()))
 
 
-def read_known_maps(settings: MirrorSettings, flow: Flow) -> Maps:
+def read_known_maps(settings: MirrorSettings, flow: Flow, *, partly: bool = False) -> Maps:
     """The maps of the flow's journal, or `ComparedMaps` where MirrorMaker 2 mirrors it. Blocks.
 
     Where both directions copy every topic, they say what was copied, and no position (`shared_logs`). Raises `UsageError` for
     clusters that the file does not have, and for other flows with topics that both copy, `Unreachable`, `BrokerError`.
+    `partly`: as of `read_flow_maps`.
     """
     shared = all_shared(settings, flow)
-    maps = read_flow_maps(settings, flow, shared=shared)
-    if maps.claims or shared:
+    maps = read_flow_maps(settings, flow, shared=shared, partly=partly)
+    if not maps.never_ran or shared:
         return maps
     end = time.monotonic() + _MOVES_S
     while True:

@@ -108,7 +108,7 @@ def _read_clusters(
             topic_ids = {name: topic.topic_id for name, topic in topics.items()}
         if not isinstance(flow_settings.policy, IdentityReplicationPolicy):
             flow_pair = read_flow_pair(settings, moving, in_part=True)
-    forward = flow_pair.forward if flow_pair is not None else read_flow_maps(settings, moving, shared=True)
+    forward = read_flow_maps(settings, moving, shared=True, partly=True) if flow_pair is None else flow_pair.forward
     of_both = shared_between(settings, moving) or (lambda _: False)
     asked = {_as_asked(*position) for position in positions if of_both(position[0].topic)}
     shared = translate_shared(settings, moving, asked, source_alive=source_error is None)

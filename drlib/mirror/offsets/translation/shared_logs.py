@@ -126,11 +126,11 @@ class SharedLogs:
         Without such ranges nothing is known of the position, for that reason.
         """
         names, doubt = self._names(partition.topic), ""
+        if (refused := self.maps.refusal(partition.topic, partition.partition)) is not None:
+            return None, refused.why, None
         if names is None:
             return None, _NOTHING[0], None
         key = SourcePartition(names.topic_id, partition.partition)
-        if (refused := self.maps.refused.get(key)) is not None:
-            return None, refused.why, None
         if (without := self.bounds.leaderless.get(partition)) is not None:
             return None, without.why, None
         if partition not in self.bounds.ends:

@@ -21,7 +21,7 @@ from drlib import clock, decoding
 from drlib.config.both_ways.shared_topics import refuse_ring, shared_between
 from drlib.config.replication_policy import ReplicationPolicy
 from drlib.config.settings import MirrorSettings
-from drlib.errors import DrlibError, Unreachable, UsageError
+from drlib.errors import DrlibError, NoLeader, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import ANSWER_S, blocking, refuse_silence, who_answers, wire_client
 from drlib.kafka.admin.descriptions import CommittedOffset, Record
@@ -149,7 +149,12 @@ def newest_positions(
         else:
             if not refused:
                 return PositionsFound(answered)
-    known: Positions = checkpointed_positions(settings, flow)
+    known: Positions = {}
+    try:
+        known = checkpointed_positions(settings, flow)
+    except NoLeader:
+        if not answered:
+            raise  # nothing is known of any group
     if not answered and asked is not Askable.NO_GROUP:
         groups = sorted({group for group, _ in known})
         left_s = max(1.0, min(PARTLY_DEAD_S, end - time.monotonic()))
@@ -281,7 +286,7 @@ def translate_known(
         )
         if translation is None and isinstance(maps, SyncedMaps) and chosen.mirrors_topic(source.topic):
             translation = Translation(None, TranslationKind.NEVER_MIRRORED)
-        if translation is None:
+        if translation is None or not (maps.newest(source.topic) or chosen.mirrors_topic(source.topic)):
             continue  # a topic this flow does not mirror
         refused = maps.refusal(source.topic, source.partition) if translation.kind is TranslationKind.UNKNOWN else None
         why = "" if refused is None else refused.why
@@ -328,12 +333,12 @@ async def _read_maps(
         missing, maps = None, Maps()
         bounds = await shared_bounds(client, {one[0] for one in asked})
         try:
-            maps = await read_maps(client, chosen.policy.journal_topic(flow.source))
+            maps = await read_maps(client, chosen.policy.journal_topic(flow.source), partly=True)
         except BrokerError as error:
             if error.code != UNKNOWN_TOPIC_OR_PARTITION:
                 raise
             missing = error
-        if not maps.claims:
+        if maps.never_ran:
             async with wire_client(settings.clusters[flow.source], client_id="drlib-translate") as source:
                 side = await _source_side(source) if alive is not False else SourceSide(None, "it was not asked")
                 mm2 = await read_mm2_flow(chosen, client, side)
@@ -346,7 +351,10 @@ async def _read_maps(
         shared: Mapping[Asked, SharedAnswer] = {}
         if asked:
             back = await read_back(settings, flow, alive)
-            known = {} if isinstance(back, Maps) else await asyncio.to_thread(known_reads, settings, flow)
+            known: Mapping[TopicPartition, list[KnownRead]] = {}
+            if not isinstance(back, Maps):
+                with contextlib.suppress(NoLeader):  # then all that lies on the target may be unread
+                    known = await asyncio.to_thread(known_reads, settings, flow)
             shared = await SharedLogs(maps, back, bounds, known).answer(client, asked)
     mirrors = [
         TopicPartition(maps.names[key.topic_id].target_topic, key.partition)

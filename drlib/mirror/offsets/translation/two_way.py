@@ -66,7 +66,8 @@ class FlowPairState:
 
 
 def read_flow_pair(settings: MirrorSettings, moving: Flow, *, in_part: bool = False) -> FlowPairState:
-    """Read the state of both flows. `in_part`: partitions without a leader have no bounds, and else raise `NoLeader`.
+    """Read the state of both flows. `in_part`: partitions without a leader have no bounds, and lanes of the flow there without
+    one no maps; else they raise `NoLeader`.
 
     Raises `UsageError` for a flow without a way back, `Unreachable`, `BrokerError`.
     """
@@ -82,7 +83,8 @@ def read_flow_pair(settings: MirrorSettings, moving: Flow, *, in_part: bool = Fa
         mirror_topics = source.topics([n.target_topic for n in names])
         mirrors = partitions_of(mirror_topics)
         mirror_ends = source.log_ends(mirrors)
-        forward, reverse = read_known_maps(settings, moving), read_known_maps(settings, moving.reverse)
+        forward = read_known_maps(settings, moving, partly=in_part)
+        reverse = read_known_maps(settings, moving.reverse)
         source_topics = source.topics([n.source_topic for n in forward.names.values()])
         copies = target.topics([n.target_topic for n in forward.names.values()])
         return FlowPairState(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from drlib.errors import UsageError
+from drlib.errors import NoLeader, UsageError
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata, PartitionMetadata, TopicMetadata
 from drlib.kafka.topic_ids import NO_TOPIC_ID, made_id, stand_in
 from drlib.mirror.journal.entries import (
@@ -22,7 +22,8 @@ from drlib.mirror.journal.entries import (
     TopicNames,
 )
 from drlib.mirror.journal.renamed import identified, stand_ins
-from drlib.mirror.offsets.map.load_maps import Maps, _ends, build_maps
+from drlib.mirror.offsets.map import load_maps
+from drlib.mirror.offsets.map.load_maps import Maps, _ends, build_maps, read_maps
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.model import Segment, TopicPartition, Translation, TranslationKind
 
@@ -173,3 +174,42 @@ def test_partition_without_a_leader_has_no_map_for_a_reader_who_asks_nothing_of_
     assert found.refusal("t", 0) is why  # which a planned move raises
     translated = found.forward("g", TopicPartition("t", 0), 3)
     assert translated == Translation(None, TranslationKind.UNKNOWN)
+
+
+def test_partition_of_a_lane_that_was_not_read_is_refused_where_no_lane_that_was_read_has_its_map() -> None:
+    why = NoLeader("journal-1", "B")
+    found = Maps(unread={1: why})
+    found.names[REAL] = TopicNames(REAL, "t", "B.t", MIRROR)
+    found.get(SourcePartition(REAL, 0)).cover(0)
+    assert (found.refusal("t", 0), found.refusal("t", 1), found.refusal("other", 0)) == (None, why, why)
+    unknown = Translation(None, TranslationKind.UNKNOWN)
+    assert [found.forward("g", TopicPartition(*at), 3) for at in (("t", 1), ("other", 0))] == [unknown] * 2
+    assert not found.never_ran
+
+
+class HalfTheJournal(ClusterClient):
+    """A cluster with a journal of two lanes, of which the brokers of the first `down` ones are down."""
+
+    def __init__(self, down: int) -> None:
+        super().__init__(["127.0.0.1:1"], alias="B")
+        self._down = down
+
+    async def metadata(self, topics: Sequence[str] | None) -> ClusterMetadata:
+        lanes = {n: PartitionMetadata(n, -1 if n < self._down else 5, 0, (5,), (), 0) for n in range(2)}
+        return ClusterMetadata("c", 5, {}, {"journal": TopicMetadata("journal", MIRROR, 0, lanes, internal=False)})
+
+
+def test_journal_of_which_one_lane_has_no_leader_is_read_without_it_by_who_asks_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[int] = []
+
+    async def lane(target: ClusterClient, partition: TopicPartition) -> list[Entry]:
+        read.append(partition.partition)
+        return []
+
+    monkeypatch.setattr(load_maps, "read_journal", lane)
+    for down, partly, lanes, unread in ((1, True, {1}, {0}), (1, False, {0, 1}, set()), (2, True, {0, 1}, set())):
+        read.clear()
+        found = asyncio.run(read_maps(HalfTheJournal(down), "journal", partly=partly))
+        assert (set(read), found.unread.keys()) == (lanes, unread)
