@@ -30,7 +30,7 @@ from drlib.drill.step.action import Changes, DrillAction, Evidence
 from drlib.drill.step.argument_types import Address, Codes, Flag, Headers, Positive, Seconds, Text, Texts, Variables
 from drlib.drill.step.cluster_identity import cluster_id
 from drlib.errors import Deviated, DrlibError, UsageError
-from drlib.files import read_json, write_whole
+from drlib.files import make_folder, read_json, write_whole
 from drlib.kafka.java_formats import references
 from drlib.runs.abort import Abort
 
@@ -190,7 +190,7 @@ class HookAction(DrillAction):
 
     def _remember(self, known: _Memory) -> None:
         """On disk before the next thing is done."""
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(self._path.parent)
         write_whole(self._path, json.dumps(known.model_dump(mode="json")))
 
 
