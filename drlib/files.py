@@ -2,8 +2,9 @@
 
 Rules: a file of drlib's own is a regular one: a link, a pipe, a device or a folder of its name is refused at once. It is
 replaced by one rename, on disk by then, and readable by its owner only from the first byte: after a crash, a full disk or a
-kill there is the old file or the new one, never a part of it. A failed write leaves no temporary file. Every file is read to
-a limit. A file that a user names may be a link; it is UTF-8, and every way in which reading it fails is a `UsageError`.
+kill there is the old file or the new one, never a part of it. Once the call returns it is the new one, after a power loss too.
+A failed write leaves no temporary file. Every file is read to a limit. A file that a user names may be a link; it is UTF-8,
+and every way in which reading it fails is a `UsageError`.
 Not for: what the files say (`drlib.decoding`, and the modules that write them).
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import itertools
 import os
 import secrets
 import stat
@@ -29,6 +31,7 @@ from drlib.errors import UsageError
 
 MOST_BYTES: Final = 4 << 20  # of a file that a user names
 MOST_STORED_BYTES: Final = decoding.MOST_BYTES  # of a file that drlib wrote
+_NO_SYNC: Final = frozenset({errno.EINVAL, errno.ENOTSUP})  # of a file system that syncs no folders
 _SPECIAL: Final = "it is not a regular file"
 _SPOILT: Final = "Restore it, or begin a new run."
 
@@ -143,10 +146,44 @@ def write_whole(path: Path, content: str | bytes, *, mode: int = 0o600, durable:
     """Write `content` (text as UTF-8) to `path`, whose folder exists. Raises OSError and then leaves `path` as it was.
 
     A link or a special file of that name is replaced, never followed. `mode` is for a file that other users read, not `durable`
-    for one that is written many times a second: after a crash of the machine it may be empty.
+    for one that is written many times a second: after a crash of the machine it may be the former one, or empty.
     """
     with _temporary(path, content, mode, durable) as temporary:
         temporary.replace(path)
+    if durable:
+        sync_folder(path.parent)
+
+
+def make_folder(path: Path) -> None:
+    """Make `path`, private, and the folders above it, as far as they are not there; they are on disk then. Raises OSError."""
+    if path.is_dir():
+        return
+    above = itertools.takewhile(lambda each: not each.exists(), path.parents)
+    for folder in (*reversed(list(above)), path):
+        folder.mkdir(mode=0o700 if folder is path else 0o777, exist_ok=True)
+        sync_folder(folder.parent)
+
+
+def remove_stored(path: Path) -> None:
+    """Remove a file of drlib's own, which may not be there; it does not come back after a crash of the machine."""
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()
+        sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """The names in `folder` are on disk, as far as its file system can say so and this user may open it."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+    except PermissionError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_SYNC:
+            raise
+    finally:
+        os.close(descriptor)
 
 
 def refuse_unwritable(path: Path, option: str) -> None:
@@ -182,6 +219,7 @@ def write_first(path: Path, content: str | bytes) -> None:
     """As `write_whole`, unless `path` exists already: of several writers at the same moment the first one wins."""
     with _temporary(path, content, 0o600, True) as temporary, contextlib.suppress(FileExistsError):
         os.link(temporary, path)
+    sync_folder(path.parent)
 
 
 @contextmanager

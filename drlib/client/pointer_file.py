@@ -6,7 +6,6 @@ Not for: the contents of a pointer (`drlib.client.pointer`), nor its form in Kaf
 """
 
 import contextlib
-import os
 import re
 import time
 from collections.abc import Callable
@@ -53,7 +52,7 @@ def write_atomic(path: Path, pointer: Pointer) -> None:
         raise UsageError(
             f"{path.name} was not changed", "it is a symbolic link", "Publish to the file that it leads to."
         )
-    with file_lock(path.parent) as folder:
+    with file_lock(path.parent):
         version, names = 0, ""
         try:
             stored = read(path)
@@ -74,7 +73,6 @@ def write_atomic(path: Path, pointer: Pointer) -> None:
                 f"Read it again, then write version {version + 1} if the move is still right.",
             )
         write_whole(path, content, mode=0o666)  # less the umask: applications of other users read it
-        os.fsync(folder)
 
 
 def own_file(common: Path, application: str) -> Path:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from drlib.errors import Aborted
-from drlib.files import read_stored, stored_descriptor, write_first
+from drlib.files import read_stored, remove_stored, stored_descriptor, write_first
 from drlib.runs.signals import handled
 
 ABORT_FILE: Final = "abort"
@@ -66,7 +66,7 @@ class Abort:
 
     def clear(self) -> None:
         """Forget an abort that was carried out: the run is being resumed."""
-        self._path.unlink(missing_ok=True)
+        remove_stored(self._path)
         self._event.clear()
 
     def check(self) -> None:

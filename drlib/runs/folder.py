@@ -23,7 +23,7 @@ from types import MappingProxyType
 from typing import Final
 
 from drlib.errors import UsageError
-from drlib.files import open_stored, read_stored, write_whole
+from drlib.files import make_folder, open_stored, read_stored, remove_stored, sync_folder, write_whole
 from drlib.runs.journal import JOURNAL
 from drlib.runs.lock import alone, held
 from drlib.runs.scorecard import SCORECARD, Scorecard
@@ -63,8 +63,9 @@ def create(runs_dir: Path, runbook: str) -> RunFolder:
     path = (runs_dir / run_id).absolute()
     try:
         first = not runs_dir.exists()
-        runs_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(runs_dir)
         path.mkdir(mode=0o700)
+        sync_folder(runs_dir)
     except OSError as error:
         raise unwritable(runs_dir, error) from error
     return RunFolder(path, run_id, first)
@@ -79,7 +80,7 @@ def opened(run_dir: str | Path, runbook: str) -> Path:
         return create(Path("..") / "runs", runbook).path
     path = Path(run_dir).expanduser().absolute()
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(path)
         if not os.access(path, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, "it may not be written to")
     except (FileExistsError, NotADirectoryError):
@@ -169,7 +170,7 @@ def seal(folder: Path) -> Path:
 
 def unseal(folder: Path) -> None:
     """Remove the manifest: what is in the folder is going to change."""
-    (folder / MANIFEST).unlink(missing_ok=True)
+    remove_stored(folder / MANIFEST)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 
 from drlib import decoding
 from drlib.errors import Deviated, DrlibError
-from drlib.files import read_stored, stored_descriptor
+from drlib.files import read_stored, stored_descriptor, sync_folder
 
 Scalar = str | int | float | bool | None
 JOURNAL: Final = "journal.jsonl"  # its name in a run folder
@@ -69,6 +69,7 @@ class DrillJournal:
         self._seq = len(lines)
         self._previous = lines[-1].hash if lines else FIRST
         self._file = stored_descriptor(path, os.O_WRONLY | os.O_CREAT)
+        sync_folder(path.parent)
         os.ftruncate(self._file, whole)
         os.lseek(self._file, 0, os.SEEK_END)
 

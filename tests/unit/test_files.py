@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -18,12 +20,15 @@ from drlib.files import (
     MOST_BYTES,
     cache_folder,
     file_lock,
+    make_folder,
     open_stored,
     read_given,
     read_given_bytes,
     read_json,
     read_stored,
+    remove_stored,
     stored_descriptor,
+    sync_folder,
     write_first,
     write_whole,
 )
@@ -73,6 +78,71 @@ def test_write_whole_reader_never_sees_a_part(tmp_path: Path) -> None:
         reader.join()
     assert seen
     assert seen <= whole
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, list[str]]]:
+    """The folders that were put on disk, each with the names that it had."""
+    found: list[tuple[Path, list[str]]] = []
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        if path.is_dir():
+            found.append((path, sorted(each.name for each in path.iterdir())))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    return found
+
+
+@pytest.mark.parametrize("write", [write_whole, write_first])
+def test_write_new_name_is_on_disk(
+    tmp_path: Path, synced: list[tuple[Path, list[str]]], write: Callable[[Path, str], None]
+) -> None:
+    write(tmp_path / "one", "x")
+    assert synced[-1][0] == tmp_path
+    assert "one" in synced[-1][1]
+
+
+def test_write_whole_that_need_not_last_waits_for_no_folder(
+    tmp_path: Path, synced: list[tuple[Path, list[str]]]
+) -> None:
+    write_whole(tmp_path / "one", "x", durable=False)
+    assert synced == []
+
+
+def test_make_folder_puts_each_new_name_on_disk(tmp_path: Path, synced: list[tuple[Path, list[str]]]) -> None:
+    make_folder(tmp_path / "runs" / "one")
+    assert synced == [(tmp_path, ["runs"]), (tmp_path / "runs", ["one"])]
+    assert (tmp_path / "runs" / "one").stat().st_mode & 0o777 == 0o700
+    make_folder(tmp_path / "runs" / "one")
+    assert len(synced) == 2
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileExistsError):
+        make_folder(tmp_path / "file")
+    with pytest.raises(NotADirectoryError):
+        make_folder(tmp_path / "file" / "below")
+
+
+def test_remove_stored_is_on_disk(tmp_path: Path, synced: list[tuple[Path, list[str]]]) -> None:
+    (tmp_path / "one").write_text("")
+    remove_stored(tmp_path / "one")
+    assert synced == [(tmp_path, [])]
+    remove_stored(tmp_path / "one")
+    assert len(synced) == 1
+
+
+@pytest.mark.parametrize(("number", "passes"), [(errno.EINVAL, True), (errno.EIO, False)])
+def test_sync_folder_raises_what_is_no_property_of_the_file_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, passes: bool
+) -> None:
+    def fsync(_: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with nullcontext() if passes else pytest.raises(OSError, match=os.strerror(number)):
+        sync_folder(tmp_path)
 
 
 def test_write_whole_full_disk_leaves_the_old_file_only(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import shlex
 import threading
 from collections.abc import Mapping
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from drlib.runbook.just_found import JustFound
 
 SHIPPED: Final = "emergency-failover.yaml"
+_LOADED_S: Final = 10.0  # for imports, on a host that is busy
 _OPTIONS: Final = {"force_reason": "--force-reason", "fault_at": "--fault-at", "witnesses": "--witness"}
 """By the parameter that each is given to the runbook as."""
 
@@ -100,8 +102,9 @@ def failover(
     fault_moment.parse(fault_at)
     service.refuse_malformed(witness or ())
     given = {"force_reason": force_reason, "fault_at": fault_at, "witnesses": ",".join(witness or ())}
-    threading.Thread(target=_load_what_runs, daemon=True).start()
-    # both take seconds, in which clusters and people are waited for
+    loading = threading.Thread(target=_load_what_runs, daemon=True)
+    loading.start()
+    # both take seconds, in which a silent source and people are waited for
     with closing(EarlyKernel(book.notebook.parent)) as early:
         seen = observe(
             settings,
@@ -111,6 +114,7 @@ def failover(
             force_reason=force_reason,
             witnesses=witness or (),
             creates_topics=book.drill is not None and any(s.action == "topics.create" for s in book.drill.steps),
+            ready=partial(loading.join, _LOADED_S),
         )
         made = assess(seen)
         if as_json:
@@ -276,7 +280,9 @@ def found(seen: Observed) -> JustFound:
 
 
 def _load_what_runs() -> None:
-    """While the clusters are waited for: it takes seconds."""
+    """While the clusters are waited for: it takes seconds. With what starts a kernel, which is imported at the same time."""
+    import jupyter_client.manager  # noqa: F401
+
     from drlib.runbook.execution.execute import load
 
     load()

@@ -2,12 +2,13 @@
 
 Rules: it only reads. First both clusters are asked whether they answer, for `ANSWER_S` at most; then everything else at the
 same time, under the deadlines of the parts, and a cluster that did not answer is not asked again. In all about ten seconds.
+The deadlines are for the clusters: what this process does beside it is waited for before they begin (`ready`).
 What a cluster can cause is an answer here and not an error.
 """
 
 import socket
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -50,8 +51,10 @@ def observe(
     force_reason: str = "",
     witnesses: Sequence[str] = (),
     creates_topics: bool = True,
+    ready: Callable[[], object] = lambda: None,
 ) -> Observed:
-    """What can be observed of the enabled `flow` now. Blocks. `witnesses`: addresses of `drlib witness`.
+    """What can be observed of the enabled `flow` now. Blocks. `witnesses`: addresses of `drlib witness`. `ready` returns once
+    nothing else in this process, as its imports, takes the processor.
 
     Raises `UsageError` and `SecurityFault` for a wrong file, or a target that cannot be used.
     """
@@ -60,6 +63,7 @@ def observe(
     began = time.monotonic()
     answers = who_answers([source, target], dispensable={source.alias})
     waited_s = time.monotonic() - began
+    ready()
     silent = {alias: each.why for alias, each in answers.items() if isinstance(each, Unreachable)}
     topics = {alias: _topics(settings, flow, alias, each) for alias, each in answers.items()}
     place = ClusterTarget(properties=settings.path.absolute())

@@ -23,7 +23,7 @@ from drlib.drill.inventory.left_behind import OF_PRODUCERS
 from drlib.drill.inventory.rules import Application, Inventory, in_order
 from drlib.drill.step.step_output import DETAILS
 from drlib.errors import UsageError
-from drlib.files import read_json, write_whole
+from drlib.files import make_folder, read_json, write_whole
 from drlib.model import Flow
 
 MOST: Final = 10_000
@@ -151,7 +151,7 @@ def _few(lines: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
 
 def keep(run_dir: Path, kept: KeptInventory) -> None:
     path = _path(run_dir, kept.flow)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(path.parent)
     write_whole(path, _KEPT.dump_json(kept))
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from drlib.errors import UsageError
-from drlib.files import read_stored, stored_descriptor
+from drlib.files import read_stored, stored_descriptor, sync_folder
 
 APPROVED_FILE: Final = "approved"
 MOST_BYTES: Final = 1 << 20
@@ -76,6 +76,7 @@ def write(run_dir: Path, step: str, plan: str, by: str) -> str:
         begun = size > 0 and os.pread(handle, 1, size - 1) != b"\n"  # an editor left the last line without its end
         os.write(handle, ("\n" * begun + f"{line(step, plan)} by {name}\n").encode())
         os.fsync(handle)
+        sync_folder(run_dir)
     finally:
         os.close(handle)
     return name

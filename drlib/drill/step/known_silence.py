@@ -23,7 +23,7 @@ from drlib import clock
 from drlib.drill.step.context import DrillContext
 from drlib.drill.step.step_output import DETAILS
 from drlib.errors import Unreachable, UsageError
-from drlib.files import read_json, write_whole
+from drlib.files import make_folder, read_json, write_whole
 from drlib.kafka.admin.connect import ANSWER_S, Refused, who_answers
 from drlib.kafka.admin.reachability import ClusterService
 from drlib.kafka.net.cluster_client import ClusterMetadata
@@ -82,7 +82,7 @@ class KnownSilence:
             before = self.all()
             after = {name: each for name, each in {**before, **found}.items() if each is not None}
             if after != before:
-                self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                make_folder(self._path.parent)
                 write_whole(self._path, _SILENCES.dump_json(after))
 
 

@@ -21,7 +21,7 @@ from drlib import decoding
 from drlib.clock import now_ms
 from drlib.decoding import Undecodable
 from drlib.errors import UsageError
-from drlib.files import read_stored, write_first, write_whole
+from drlib.files import make_folder, read_stored, write_first, write_whole
 from drlib.runs.scorecard import RtoSeconds
 
 FOLDER: Final = "moments"
@@ -61,7 +61,7 @@ def mark(run_dir: Path, stage: str, at_ms: int | None = None, *, moment: Moment 
     moment = moment if moment.machine else moment.model_copy(update={"machine": socket.gethostname()})
     path = run_dir / FOLDER / stage
     if not path.exists():
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(path.parent)
         write_whole(path.with_name(stage + CLOCK), moment.model_dump_json())
     return once(run_dir, stage, moment.earliest_ms if stage == "fault" else moment.latest_ms)
 
@@ -69,7 +69,7 @@ def mark(run_dir: Path, stage: str, at_ms: int | None = None, *, moment: Moment 
 def once(run_dir: Path, name: str, at_ms: int | None = None) -> int:
     """Keep the moment (now, when None) under `name`, unless one is kept; what is kept, in ms since the epoch."""
     path = run_dir / FOLDER / name
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(path.parent)
     if not path.exists():
         write_first(path, str(now_ms() if at_ms is None else at_ms))
     return _moment(path)
@@ -101,7 +101,7 @@ def keep_mirror_ahead(run_dir: Path, low_ms: int, high_ms: int) -> None:
     """Keep the bounds of (the mirror's clock - this machine's)."""
     kept = Moment(earliest_ms=low_ms, latest_ms=high_ms, machine=socket.gethostname(), basis="the mirror's clock")
     path = run_dir / FOLDER / (MIRROR + CLOCK)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(path.parent)
     write_whole(path, kept.model_dump_json())
 
 
@@ -114,7 +114,7 @@ def keep_silent(run_dir: Path, at_ms: int) -> None:
     """Keep that the source did not answer at `at_ms`, before the run began; of several moments the first."""
     kept = Moment(earliest_ms=at_ms, latest_ms=at_ms, machine=socket.gethostname(), basis="the first failed probe")
     path = run_dir / FOLDER / (SILENT + CLOCK)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(path.parent)
     write_first(path, kept.model_dump_json())
 
 

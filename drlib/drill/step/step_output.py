@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from drlib import decoding
 from drlib.errors import UsageError
-from drlib.files import open_stored, read_json, write_whole
+from drlib.files import make_folder, open_stored, read_json, write_whole
 from drlib.runs.check import Check
 from drlib.runs.journal import Scalar
 from drlib.runs.scorecard import (
@@ -126,5 +126,5 @@ def _path(run_dir: Path, step: str, kind: str) -> Path:
 
 
 def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(path.parent)
     write_whole(path, text)

@@ -27,8 +27,8 @@ class Trip:
     quarantine topic. `settled`: the decision about the tail; None: the move was planned, so there must be no tail.
     `before_return`: where both directions copy the topic under its one name, AWAY's log of it while HOME had failed; then
     nothing is settled. None: mirror topics have other names. `crossed`: the positions in HOME's topic that AWAY knew of groups
-    when they moved, by group and partition: commits behind them were lost with HOME, and no others. None: they are not known,
-    and any record that is read again there may be one of those."""
+    when they moved, by group and partition: commits behind them were lost with HOME, so that records from them on, and no
+    others, are read again. None: they are not known, and any record that is read again there may be one of those."""
 
     home: str
     away: str
@@ -183,7 +183,7 @@ def _group(
         places.setdefault(row.id, []).append(row)
     taken = {
         row.partition: row.offset
-        for row in trip.history.committed
+        for row in sorted(trip.history.committed, key=lambda row: row.at_ms)  # of several members
         if (row.group, row.cluster, row.topic, row.status) == (group, trip.home, trip.topic, CommitStatus.ACKED)
         and (moved_ms is None or row.at_ms < moved_ms)
     }
@@ -193,6 +193,9 @@ def _group(
         for at, (earlier, row) in enumerate(itertools.pairwise(reads)):
             over = (earlier.cluster, row.cluster) == (trip.home, trip.away) and trip.unplanned
             back = (earlier.cluster, row.cluster, row.topic) == (trip.away, trip.home, trip.topic)
+            not_crossed = trip.crossed is None or (
+                earlier.topic == trip.topic and earlier.offset >= trip.crossed.get((group, earlier.partition), 0)
+            )
             recovered = over and name in tail and trip.settled is Settle.RECOVER
             not_committed = (
                 name in tail and earlier.cluster == row.cluster and earlier.offset >= taken.get(earlier.partition, 0)
@@ -202,7 +205,7 @@ def _group(
                 tails += name in tail
                 failover += name not in tail
                 sent += name not in tail and name in doubted
-            elif over and (row.topic == f"{trip.home}.{trip.topic}" or name in doubted):
+            elif over and ((row.topic == f"{trip.home}.{trip.topic}" and not_crossed) or name in doubted):
                 failover += 1
                 sent += row.topic != f"{trip.home}.{trip.topic}"
             elif recovered or left:
@@ -214,10 +217,6 @@ def _group(
                 sent += 1
             else:
                 again += 1
-    if trip.crossed is not None:
-        lost_commits = sum(max(0, at - trip.crossed.get((group, number), 0)) for number, at in taken.items())
-        beyond = max(0, failover - sent - lost_commits)
-        failover, again = failover - beyond, again + beyond
     late = [row.id in tail for row, _ in disordered(rows)]
     skipped = sum(name not in places for name in due)
     return GroupTrip(group, len(rows), again, failover, sent, tails, skipped, sum(late), len(late) - sum(late))

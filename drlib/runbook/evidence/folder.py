@@ -13,7 +13,7 @@ from drlib.drill.run import planning
 from drlib.drill.run.planning import PLAN_FILE
 from drlib.drill.run.stored_run import Evidence, StoredRun
 from drlib.errors import UsageError
-from drlib.files import read_stored, write_whole
+from drlib.files import make_folder, read_stored, write_whole
 from drlib.runbook import history
 from drlib.runbook.evidence import page
 from drlib.runbook.evidence.package import Hashes, Package, Unverified
@@ -48,7 +48,7 @@ def collect(runs_dir: Path, scope: Scope) -> Package:
 def write(package: Package, folder: Path) -> Path:
     """Write `package` into `folder` and seal it. Raises `UsageError` where that cannot be."""
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(folder)
         foreign = sorted(each.name for each in folder.iterdir() if each.name not in {JSON, PAGE, REPORTS, MANIFEST})
         if foreign:
             raise UsageError(

@@ -359,7 +359,7 @@ class Lesson(ABC):
 
     def _end(self) -> None:
         """Where another attempt has the lab now, that stays as it is."""
-        replaced = progress.is_replaced(self._folder, self._attempt)
+        replaced = progress.is_replaced(self._folder, self._attempt, self.testbed.lab.root)
         if not replaced:
             for stop in self.stop_actions():
                 stop()

@@ -52,7 +52,8 @@ def open_lesson(
     """Open lesson `name`, L0 to L8, on the lab in `lab_dir`, which is started if it does not run; L7 has its own beside it.
 
     `run_dir` keeps your progress. An open attempt is resumed unless `again`. `answers="reference"` is a trainer's dry run.
-    Raises `UsageError` for wrong arguments, a damaged record, or another mirror worker between the lab's clusters.
+    Raises `UsageError` for wrong arguments, a damaged record, another mirror worker between the lab's clusters, or another
+    learner's open attempt on the lab.
     """
     key = name.strip().upper()
     if key not in LESSONS:
@@ -112,7 +113,8 @@ def _attempt(
                 return current, ""
             gone = f"{', '.join(ended)} ended without it"
         notice = f"A new attempt: the one before cannot be continued, as {gone}."
-    prepare(lab, flow)
-    attempt = Attempt(key, secrets.token_hex(2), identity, clock.now_ms(), dry)
-    progress.begin(folder, attempt)
+    with progress.alone_on(lab.root, folder) as begin:
+        prepare(lab, flow)
+        attempt = Attempt(key, secrets.token_hex(2), identity, clock.now_ms(), dry)
+        begin(attempt)
     return attempt, notice

@@ -3,7 +3,8 @@
 Rules: the file belongs to its owner alone (0600) and is replaced as a whole. Changes are made under a lock on the folder,
 so that two open notebooks do not overwrite each other's points. A change names its attempt and is refused if another
 notebook has started a newer one. The file holds a SHA-256 digest of its content: a truncated file, or points edited by
-hand, are refused. The digest has no key, so it does not protect against a learner who computes it.
+hand, are refused. The digest has no key, so it does not protect against a learner who computes it. A lab keeps which
+attempt has it: while that is open, an attempt of another record is refused there, as it would delete its topics and groups.
 Not for: deciding points (`drlib.training.academy.points`).
 """
 
@@ -20,12 +21,14 @@ from pydantic import TypeAdapter
 from drlib import decoding
 from drlib.decoding import Undecodable
 from drlib.errors import UsageError
-from drlib.files import file_lock, read_stored, write_whole
+from drlib.files import file_lock, read_json, read_stored, write_whole
 from drlib.runs.folder import unwritable
 from drlib.training.academy import points
 from drlib.training.academy.points import Attempt, LessonRecord
 
 FILE: Final = "progress.json"
+_LOCK: Final = ".learner"
+LEARNER: Final = "learner.json"  # in a lab's folder: the attempt that has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,17 @@ class _File:
     seal: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Learner:
+    """An attempt that has a lab, and the folder of the record that it is in."""
+
+    folder: str
+    lesson: str
+    tag: str
+
+
 _ADAPTER: Final = TypeAdapter(_File)
+_LEARNER: Final = TypeAdapter(_Learner)
 _PROGRESS: Final = TypeAdapter(Progress)
 
 
@@ -87,6 +100,45 @@ def begin(folder: Path, attempt: Attempt) -> None:
         _write(folder, Progress({**others, attempt.lesson: started}))
 
 
+@contextmanager
+def alone_on(lab: Path, folder: Path) -> Iterator[Callable[[Attempt], None]]:
+    """While inside, no other attempt begins on the lab in `lab`; yields what begins one of the record in `folder` there.
+
+    Raises `UsageError` while an attempt of another record is open there.
+    """
+    with file_lock(lab / _LOCK):
+        other = _learner(lab)
+        if other is not None and other.folder != str(folder.resolve()) and _is_open(other):
+            raise UsageError(
+                f"the lab in {lab} has an open attempt at {other.lesson}",
+                f"it is of another record of lessons, in {other.folder}, and a new attempt would delete its topics and groups",
+                f"Close it there: drlib.open_lesson({other.lesson!r}, lab_dir, {other.folder!r}).close(). "
+                "Or name another lab_dir: a lab is for one learner at a time.",
+            )
+
+        def begin_here(attempt: Attempt) -> None:
+            write_whole(lab / LEARNER, _LEARNER.dump_json(_Learner(str(folder.resolve()), attempt.lesson, attempt.tag)))
+            begin(folder, attempt)
+
+        yield begin_here
+
+
+def _learner(lab: Path) -> _Learner | None:
+    try:
+        return read_json(lab / LEARNER, _LEARNER, "Remove it, if nothing is learned on this lab now.")
+    except FileNotFoundError:
+        return None
+
+
+def _is_open(learner: _Learner) -> bool:
+    """Also where its record cannot be read: it may be."""
+    try:
+        current = read(Path(learner.folder)).of(learner.lesson).current
+    except UsageError:
+        return True
+    return current is not None and current.tag == learner.tag and not current.closed
+
+
 def _closed_on(record: LessonRecord, lab: str) -> LessonRecord:
     """`record`, with its current attempt closed if that is on `lab`."""
     if record.current is None or record.current.lab != lab:
@@ -120,8 +172,10 @@ def _current(stored: Progress, attempt: Attempt) -> Attempt:
     return current
 
 
-def is_replaced(folder: Path, attempt: Attempt) -> bool:
-    """Report whether another attempt, at this lesson or another one, has the lab of `attempt` now."""
+def is_replaced(folder: Path, attempt: Attempt, lab: Path) -> bool:
+    """Report whether another attempt, at this lesson or another one, has the lab of `attempt`, which is in `lab`, now."""
+    if (learner := _learner(lab)) is not None and (learner.folder, learner.tag) != (str(folder.resolve()), attempt.tag):
+        return True
     current = [record.current for record in read(folder).lessons.values()]
     return any(
         each is not None and not each.closed and each.lab == attempt.lab and each.tag != attempt.tag for each in current

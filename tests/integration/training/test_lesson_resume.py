@@ -145,6 +145,17 @@ def test_open_lesson_ends_the_lesson_before_on_the_same_lab(lesson_lab: Lab, tmp
     after.close()
 
 
+def test_open_lesson_leaves_the_open_attempt_of_another_learner_as_it_is(lesson_lab: Lab, tmp_path: Path) -> None:
+    lesson = open_lesson("L0", lesson_lab.root, tmp_path / "ours")
+    lesson.flow()  # type: ignore[attr-defined]
+    with pytest.raises(UsageError, match="has an open attempt at L0"):
+        open_lesson("L0", lesson_lab.root, tmp_path / "theirs")
+    assert lesson.testbed.end_offsets("LEFT", lesson.topic)
+    assert lesson.testbed.mirror().runs
+    open_lesson("L0", lesson_lab.root, tmp_path / "ours").close()
+    open_lesson("L0", lesson_lab.root, tmp_path / "theirs").close()
+
+
 def kernel_that_is_killed(key: str, folder: Path, *calls: str) -> str:
     """Run the cells in a process that starts the lab and is killed (SIGKILL); returns the tag of its attempt."""
     argv = [sys.executable, "-c", KERNEL, key, str(folder / "lab"), str(folder / "runs"), *calls]

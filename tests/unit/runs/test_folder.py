@@ -42,6 +42,17 @@ def test_run_folder_names_have_time_and_runbook_and_are_unique(tmp_path: Path) -
     assert rest.startswith("drill-")
 
 
+@pytest.mark.parametrize("runs", ["runs", "new/runs"])
+def test_run_folder_is_on_disk_once_it_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runs: str) -> None:
+    on_disk = set()
+    monkeypatch.setattr(os, "fsync", lambda descriptor: on_disk.add(Path(os.readlink(f"/proc/self/fd/{descriptor}"))))
+    run = folders.create(tmp_path / runs, "drill")
+    assert on_disk == {each for each in run.path.parents if each.is_relative_to(tmp_path)}
+    on_disk.clear()
+    folders.opened(run.path / "in" / "a notebook", "drill")
+    assert on_disk == {run.path, run.path / "in"}
+
+
 def test_run_folder_is_private_whatever_the_umask(sealed: Path) -> None:
     assert {mode(p) for p in [sealed, sealed.parent, sealed / "history"]} == {0o700}
     assert {mode(p) for p in sealed.rglob("*") if p.is_file()} == {0o600}

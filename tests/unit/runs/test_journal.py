@@ -45,6 +45,15 @@ def test_journal_is_readable_by_its_owner_only(written: Path) -> None:
     assert written.stat().st_mode & 0o777 == 0o600
 
 
+def test_journal_name_is_on_disk_before_its_first_line(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    on_disk = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: on_disk.append(Path(os.readlink(f"/proc/self/fd/{descriptor}"))))
+    journal = DrillJournal(path)
+    journal.write("run-started")
+    journal.close()
+    assert on_disk == [path.parent, path]
+
+
 def test_read_empty_journal_is_intact(path: Path) -> None:
     DrillJournal(path).close()
     assert read(path) == ()

@@ -44,7 +44,7 @@ from drlib.drill.step.argument_types import Flag, Seconds
 from drlib.drill.step.flow_arguments import ReadOnlyTargetAction, Shared
 from drlib.drill.step.step_output import DETAILS, ScorecardPart, rows_file
 from drlib.errors import DrlibError, UsageError
-from drlib.files import read_json, write_whole
+from drlib.files import make_folder, read_json, write_whole
 from drlib.kafka.admin.cluster import Cluster
 from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions
 from drlib.mirror.offsets.unreplicated.lag import mirrored_topics, replication_lag
@@ -392,7 +392,7 @@ def _row(transaction: FoundTransaction, part: Part, on_target: str, found: Trans
 
 def keep(run_dir: Path, flow: Flow, kept: KeptTransactions) -> None:
     path = _path(run_dir, flow)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(path.parent)
     write_whole(path, _KEPT.dump_json(kept))
 
 

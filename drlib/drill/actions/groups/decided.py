@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from drlib.drill.actions.groups.rules import PositionMove
 from drlib.drill.step.step_output import DETAILS, read_lines
 from drlib.errors import DrlibError
-from drlib.files import read_json, write_whole
+from drlib.files import make_folder, read_json, remove_stored, write_whole
 from drlib.kafka.admin.descriptions import GroupState
 
 MOVES_PER_LINE: Final = 10_000
@@ -32,7 +32,7 @@ def write(run_dir: Path, target: str, moves: Sequence[PositionMove], use: str = 
 
 def write_lines(path: Path, kind: TypeAdapter[tuple[Move, ...]], moves: Sequence[Move], per_line: int) -> None:
     """The file, of any kind of moves."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(path.parent)
     parts = [tuple(moves[at : at + per_line]) for at in range(0, len(moves), per_line)]
     write_whole(path, b"\n".join(kind.dump_json(part) for part in parts or [()]))
 
@@ -46,7 +46,7 @@ def keep_in_use(run_dir: Path, target: str, states: Mapping[str, GroupState | Dr
     """Keep which groups had members before they were moved to `target`; the first time counts."""
     path = _path(run_dir, target, IN_USE)
     if not path.exists():
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(path.parent)
         names = sorted(group for group, state in states.items() if state is GroupState.ACTIVE)
         write_whole(path, _NAMES.dump_json(tuple(names)))
 
@@ -63,7 +63,7 @@ def in_use(run_dir: Path, target: str) -> frozenset[str]:
 
 def forget(run_dir: Path, target: str, use: str = "groups") -> None:
     """Delete the decisions, once they were undone."""
-    _path(run_dir, target, use).unlink(missing_ok=True)
+    remove_stored(_path(run_dir, target, use))
 
 
 def _path(run_dir: Path, target: str, use: str) -> Path:

@@ -2,7 +2,9 @@
 
 Rules: what a hook does cannot be observed, so the run's folder keeps a line before the call and one after it. Killed between
 the two, or timed out, its effect is unknown: a hook that is declared idempotent is called again, any other step is unknown
-and has to be decided by the operator. One that ended with a code that was not expected may have done a part, so its undo is
+and has to be decided by the operator. What still runs of a command whose call was interrupted is ended before it is called
+again or undone; it is left, and named, where neither is done. Every call of a step has the same key, by which what is called
+can know that it was called before. One that ended with a code that was not expected may have done a part, so its undo is
 called. A hook without an undo belongs into a step that is not undoable. Captured output is in the journal. Secrets are
 references (`drlib.drill.actions.hooks.hook`).
 """
@@ -10,6 +12,7 @@ references (`drlib.drill.actions.hooks.hook`).
 import contextlib
 import json
 import os
+import secrets
 import shutil
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -21,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from drlib import clock
 from drlib.client import pointer_file
 from drlib.drill.actions.hooks import hook as hooks
+from drlib.drill.actions.hooks import left_running
 from drlib.drill.actions.hooks import run as hook_run
 from drlib.drill.actions.hooks.hook import CommandHook, HookContext, HttpHook, Outcome
 from drlib.drill.plan.plan import Change, Fact
@@ -30,7 +34,7 @@ from drlib.drill.step.action import Changes, DrillAction, Evidence
 from drlib.drill.step.argument_types import Address, Codes, Flag, Headers, Positive, Seconds, Text, Texts, Variables
 from drlib.drill.step.cluster_identity import cluster_id
 from drlib.errors import Deviated, DrlibError, UsageError
-from drlib.files import read_json, write_whole
+from drlib.files import make_folder, read_json, write_whole
 from drlib.kafka.java_formats import references
 from drlib.runs.abort import Abort
 
@@ -47,6 +51,7 @@ class _Memory(BaseModel):
     begun_ms: int
     outcome: Outcome | None = None
     undone: bool = False
+    call: str = ""  # its key
 
 
 class HookAction(DrillAction):
@@ -107,14 +112,17 @@ class HookAction(DrillAction):
         if not changes:
             return {"called": False}
         abort.check()
-        begun_ms = clock.now_ms()
-        self._remember(_Memory(begun_ms=begun_ms))
+        before = self._memory()
+        self._end_interrupted(before)
+        call = before.call if before is not None and before.call else secrets.token_hex(16)
+        known = _Memory(begun_ms=clock.now_ms(), call=call)
+        self._remember(known)
         try:
-            evidence = hook_run.run(self.hook, self._hook_context(), lambda: abort.requested)
+            evidence = hook_run.run(self.hook, self._hook_context(call), lambda: abort.requested)
         except UsageError:
-            self._remember(_Memory(begun_ms=begun_ms, outcome=Outcome.NOT_DONE))  # a secret was missing: not begun
+            self._remember(known.model_copy(update={"outcome": Outcome.NOT_DONE}))  # a secret was missing: not begun
             raise
-        self._remember(_Memory(begun_ms=begun_ms, outcome=evidence.outcome))
+        self._remember(known.model_copy(update={"outcome": evidence.outcome}))
         details.write_rows(self.context.run_dir, self.step, [evidence.scalars()])
         if not evidence.ok:
             abort.check()
@@ -122,6 +130,7 @@ class HookAction(DrillAction):
         return evidence.scalars()
 
     def probe(self, changes: Changes) -> Reach:
+        """How far it came. Raises `Deviated` where it still runs after its call was interrupted, and is not called again."""
         known = self._memory()
         if not changes or known is None or known.undone:
             return Reach.UNTOUCHED if changes else Reach.DONE
@@ -132,6 +141,12 @@ class HookAction(DrillAction):
                 return Reach.UNTOUCHED
             case Outcome.REFUSED:
                 return Reach.PARTLY
+            case None if not self.hook.idempotent and (pids := left_running.running(known.call)):
+                raise Deviated(
+                    f"hook {self.step} may not have ended",
+                    left_running.still(pids),
+                    "Let it end, or end it; then see what it did.",
+                )
             case _:
                 return Reach.PARTLY if self.hook.idempotent else Reach.UNKNOWN
 
@@ -144,10 +159,17 @@ class HookAction(DrillAction):
             raise Deviated(
                 f"hook {self.step} is not undone", "the step has no undo hook", "Undo its effect yourself if needed."
             )
-        evidence = hook_run.run(self.undo_hook, self._hook_context())
+        self._end_interrupted(known)
+        undoing = f"{known.call}-undo" if known.call else ""
+        left_running.end(undoing, f"undo of {self.step}")  # of an undo that was interrupted
+        evidence = hook_run.run(self.undo_hook, self._hook_context(undoing))
         if not evidence.ok:
             raise _failed(evidence)
         self._remember(known.model_copy(update={"undone": True}))
+
+    def _end_interrupted(self, known: _Memory | None) -> None:
+        if known is not None and known.outcome is None:
+            left_running.end(known.call, self.step)
 
     def cluster_id(self) -> str:
         """Of the cluster named for it, or of the flow's target."""
@@ -170,13 +192,13 @@ class HookAction(DrillAction):
                 facts.append(fact)
         return facts
 
-    def _hook_context(self) -> HookContext:
+    def _hook_context(self, call: str) -> HookContext:
         """The cluster in use is what the applications' pointer says; where there is none, it is unknown."""
         active = "unknown"
         if self.context.pointer is not None:
             with contextlib.suppress(DrlibError, OSError):
                 active = pointer_file.read(self.context.pointer).active
-        return HookContext(self.context.run_dir.name, str(self.context.flow), active)
+        return HookContext(self.context.run_dir.name, str(self.context.flow), active, call)
 
     @property
     def _path(self) -> Path:
@@ -190,7 +212,7 @@ class HookAction(DrillAction):
 
     def _remember(self, known: _Memory) -> None:
         """On disk before the next thing is done."""
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(self._path.parent)
         write_whole(self._path, json.dumps(known.model_dump(mode="json")))
 
 

@@ -17,6 +17,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
+from drlib.drill.actions.hooks.left_running import CALL
 from drlib.drill.step import secret_arguments
 from drlib.drill.step.secret_arguments import PUBLIC_HEADERS
 from drlib.errors import UsageError
@@ -39,14 +40,19 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HookContext:
-    """The values that a hook receives. `flow` is such as `LEFT->RIGHT`, `active` the alias of the cluster in use now."""
+    """The values that a hook receives. `flow` is such as `LEFT->RIGHT`, `active` the alias of the cluster in use now. `call` is
+    the same whenever this hook is called again for the same purpose; empty where it never is."""
 
     run_id: str
     flow: str
     active: str
+    call: str = ""
 
     def environment(self) -> dict[str, str]:
-        return {"DRLIB_RUN_ID": self.run_id, "DRLIB_FLOW": self.flow, "DRLIB_ACTIVE": self.active}
+        return {"DRLIB_RUN_ID": self.run_id, "DRLIB_FLOW": self.flow, "DRLIB_ACTIVE": self.active, CALL: self.call}
+
+    def headers(self) -> dict[str, str]:
+        return {"Idempotency-Key": self.call} if self.call else {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -154,7 +154,7 @@ def post(hook: HttpHook, context: HookContext, stop: Callable[[], bool]) -> Evid
     request = http_request.Request(
         address,
         method="POST",
-        headers={"Content-Type": "application/json", **headers},
+        headers={"Content-Type": "application/json", **context.headers(), **headers},
         body=json.dumps(body).encode(),
         timeout_s=hook.timeout_s,
         secret=_holds_secret(hook),

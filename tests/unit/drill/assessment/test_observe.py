@@ -11,6 +11,7 @@ from drlib.drill.actions.failover.triage import Triage
 from drlib.drill.actions.failover.triage_rules import side_of
 from drlib.drill.assessment import observe, observe_return
 from drlib.drill.step.context import DrillContext
+from drlib.errors import Unreachable
 from drlib.kafka.admin.reachability import ClusterService
 from drlib.kafka.net.cluster_client import Broker, ClusterMetadata, PartitionMetadata, TopicMetadata
 from drlib.mirror.journal.entries import TopicNames
@@ -35,6 +36,33 @@ def topic(name: str, leader: int) -> TopicMetadata:
 def cluster(leaders: Mapping[str, int]) -> ClusterMetadata:
     topics = {name: topic(name, leader) for name, leader in leaders.items()}
     return ClusterMetadata("id", 1, {1: Broker(1, "l", 1)}, topics)
+
+
+def test_deadlines_of_questions_begin_once_the_process_is_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is imported meanwhile takes seconds of a busy host, and a source that refuses connections answers at once."""
+    (tmp_path / "mirror.properties").write_text(FILE)
+    order: list[str] = []
+
+    class Asked(Exception):
+        pass
+
+    def who_answers(*_: object, **__: object) -> dict[str, Unreachable]:
+        order.append("who answers")
+        return {alias: Unreachable(alias, "it refuses connections", "Start it.") for alias in ("paris", "lyon")}
+
+    def asked(*_: object, **__: object) -> None:
+        order.append("asked")
+        raise Asked
+
+    monkeypatch.setattr(observe, "who_answers", who_answers)
+    for question in ("observed", "examine"):
+        monkeypatch.setattr(observe, question, asked)
+    settings = load_mirror_settings(tmp_path / "mirror.properties")
+    with pytest.raises(Asked):
+        observe.observe(settings, FLOW, tmp_path, ready=lambda: order.append("ready"))
+    assert order == ["who answers", "ready", "asked", "asked"]
 
 
 def test_next_step_of_a_folder_without_a_plan_is_unknown(tmp_path: Path) -> None:

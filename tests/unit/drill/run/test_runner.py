@@ -7,8 +7,9 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,7 @@ class WriteFile:
     hangs_s: float = 0.0
     undo_hangs: threading.Event | None = None
     waits_s: float = 0.0
+    when_acting: Callable[[], object] = lambda: None
     evidence: Evidence = field(default_factory=dict)
     called: list[str] = field(default_factory=list)
 
@@ -79,6 +81,7 @@ class WriteFile:
         self._die("before")
         if self.fails == "before":
             raise RuntimeError("it cannot be written")
+        self.when_acting()
         if self.waits_s:
             abort.wait(self.waits_s)
         time.sleep(self.hangs_s)
@@ -395,8 +398,7 @@ def test_approval_by_file_is_read_while_the_run_waits(here: Setting) -> None:
 
 def test_abort_ends_a_wait_and_rolls_back(here: Setting) -> None:
     here.two.waits_s = 30
-    timer = threading.Timer(0.2, Abort(here.folder).request, ["somebody else"])
-    timer.start()
+    here.two.when_acting = partial(Abort(here.folder).request, "somebody else")
     began = time.monotonic()
     with pytest.raises(Aborted, match="somebody else asked for it") as stopped:
         here.runner(here.plan()).run()
@@ -409,8 +411,7 @@ def test_abort_ends_a_wait_and_rolls_back(here: Setting) -> None:
 def test_signal_aborts_and_survives_the_process(here: Setting, number: signal.Signals) -> None:
     here.two.waits_s = 30
     before = signal.getsignal(number)
-    timer = threading.Timer(0.2, os.kill, [os.getpid(), number])
-    timer.start()
+    here.two.when_acting = partial(os.kill, os.getpid(), number)
     with pytest.raises(Aborted, match=f"{number.name} asked for it"):
         here.runner(here.plan()).run()
     assert signal.getsignal(number) is before
@@ -426,11 +427,10 @@ def test_resume_after_an_abort_clears_the_abort(here: Setting) -> None:
     here = replace(here, folder=here.root / "again")
     here.folder.mkdir()
     here.two.waits_s = 30
-    timer = threading.Timer(0.2, Abort(here.folder).request, ["somebody"])
-    timer.start()
+    here.two.when_acting = partial(Abort(here.folder).request, "somebody")
     with pytest.raises(Aborted, match="not undone: one"):
         here.runner(plan).run()
-    here.two.waits_s = 0
+    here.two = replace(here.two, waits_s=0, when_acting=lambda: None)
     here.runner(plan).run(resume=True)
     assert here.files() == {"file-1", "file-2"}
 
@@ -442,8 +442,7 @@ def on_a_lab_of_its_own(here: Setting) -> None:
 def test_abort_on_a_lab_of_its_own_proposes_only_to_start_it_again(here: Setting) -> None:
     on_a_lab_of_its_own(here)
     here.two.waits_s = 30
-    timer = threading.Timer(0.2, Abort(here.folder).request, ["SIGINT"])
-    timer.start()
+    here.two.when_acting = partial(Abort(here.folder).request, "SIGINT")
     with pytest.raises(Aborted, match="not undone: one") as stopped:
         here.runner(here.plan(rollback=Rollback.NEVER)).run()
     assert stopped.value.remedy.endswith("Start it again: drlib run tiny --lab")
@@ -461,8 +460,7 @@ def test_pause_on_a_lab_of_its_own_proposes_only_to_start_it_again(here: Setting
 def test_step_that_does_not_end_is_left_and_probed_on_resume(here: Setting) -> None:
     here.two.hangs_s = ABORT_S + 1.5
     plan = here.plan()
-    timer = threading.Timer(0.2, Abort(here.folder).request, ["somebody"])
-    timer.start()
+    here.two.when_acting = partial(Abort(here.folder).request, "somebody")
     began = time.monotonic()
     with pytest.raises(Aborted, match=r"did not end within 2 s"):
         here.runner(plan).run()

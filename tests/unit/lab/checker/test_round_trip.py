@@ -110,15 +110,27 @@ def test_round_trip_lost_commits_are_a_price_of_failover_only() -> None:
 
 
 def test_round_trip_records_read_again_are_a_price_up_to_the_commits_that_had_not_crossed() -> None:
-    """The group had committed a0 and a1 on LEFT; RIGHT knew as much of it as is said."""
+    """The group had committed a0 and a1 on LEFT; RIGHT knew as much of it as is said. a0 is not read again in place of a1."""
     again = consumed("a0", 0, AWAY, MIRROR, 2035)
     commits = (Committed("g", HOME, TOPIC, 0, 2, 22),)
     trip = replace(QUARANTINED, history=History(PRODUCED, (*READ, again, ABROAD, HOME_AGAIN), commits))
-    for known, price, beyond in ((0, 1, 0), (1, 1, 0), (2, 0, 1)):
+    for known, price, beyond in ((0, 1, 0), (1, 0, 1), (2, 0, 1)):
         report = check_round_trip(replace(trip, crossed={("g", 0): known}))
         assert (report.groups[0].again_failover, report.groups[0].again) == (price, beyond)
         assert failed(report) == (["group g reads nothing again"] if beyond else [])
     assert failed(check_round_trip(replace(trip, crossed={}))) == [], "nothing of it had crossed"
+
+
+@pytest.mark.parametrize("committed", [(), ((2, 22), (1, 12)), ((1, 12), (2, 22))])
+def test_round_trip_price_does_not_depend_on_the_order_of_the_members_histories(
+    committed: tuple[tuple[int, int], ...],
+) -> None:
+    """Nor on the last commit: a record whose commit was not answered is read again, too."""
+    again = consumed("a0", 0, AWAY, MIRROR, 2035)
+    commits = tuple(Committed("g", HOME, TOPIC, 0, offset, ms) for offset, ms in committed)
+    history = History(PRODUCED, (*READ, again, ABROAD, HOME_AGAIN), commits)
+    report = check_round_trip(replace(QUARANTINED, history=history, crossed={("g", 0): 0}))
+    assert (report.groups[0].again_failover, report.groups[0].again) == (1, 0)
 
 
 def test_round_trip_prices_name_what_was_read_again() -> None:

@@ -340,6 +340,20 @@ def test_close_of_a_lesson_that_was_replaced_leaves_the_lab_to_the_other_one(tmp
     assert not other.closed
 
 
+def test_close_leaves_the_lab_to_another_learner_who_has_it_now(tmp_path: Path) -> None:
+    ended: list[str] = []
+    lab, attempt = Lab(tmp_path / "lab"), Attempt("L0", "3fa2", "a lab", 1)
+    lab.root.mkdir()
+    with progress.alone_on(lab.root, tmp_path / "ours") as begin:
+        begin(attempt)
+    progress.forget(tmp_path / "ours")
+    with progress.alone_on(lab.root, tmp_path / "theirs") as begin:
+        begin(Attempt("L1", "b00c", "a lab", 2))
+    testbed = lesson_class("L0").testbed_type(lab, "L0", "3fa2")
+    lesson_class("L0")(testbed, attempt, tmp_path / "ours", lambda: ended.append("L0")).close()
+    assert ended == []
+
+
 def test_notice_of_the_opening_is_shown_with_the_lesson(tmp_path: Path) -> None:
     attempt = Attempt("L0", "3fa2", "a lab", 1)
     testbed = lesson_class("L0").testbed_type(Lab(tmp_path / "lab"), "L0", "3fa2")

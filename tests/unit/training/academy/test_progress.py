@@ -60,6 +60,36 @@ def test_begin_ends_other_lessons_on_the_same_lab(tmp_path: Path) -> None:
     progress.update(tmp_path, attempt("L3", "aaaa", "elsewhere"), lambda one: points.with_passed_check(one, 1))
 
 
+def test_attempt_of_another_record_is_refused_while_one_is_open_on_the_lab(tmp_path: Path) -> None:
+    """Two learners: the opening deletes the topics and groups of every attempt before."""
+    lab, ours, theirs = (tmp_path / name for name in ("lab", "ours", "theirs"))
+    lab.mkdir()
+    with progress.alone_on(lab, ours) as begin:
+        begin(attempt())
+    assert not progress.is_replaced(ours, attempt(), lab)
+    prepared = False
+    with (
+        pytest.raises(UsageError, match="has an open attempt at L1") as refused,
+        progress.alone_on(lab, theirs),
+    ):
+        prepared = True
+    assert not prepared
+    assert f"drlib.open_lesson('L1', lab_dir, '{ours}').close()" in refused.value.remedy
+    (tmp_path / "link").symlink_to(ours)
+    with progress.alone_on(lab, tmp_path / "link") as begin:  # the same record
+        begin(attempt(tag="b00c"))
+    progress.close(ours, attempt(tag="b00c"))
+    with progress.alone_on(lab, theirs) as begin:
+        begin(attempt("L2", "cafe"))
+    assert progress.is_replaced(ours, attempt(tag="b00c"), lab)
+    (theirs / progress.FILE).write_text("{")  # whether it is open is not known
+    with pytest.raises(UsageError, match="has an open attempt at L2"), progress.alone_on(lab, ours):
+        pass
+    progress.forget(theirs)
+    with progress.alone_on(lab, ours):
+        pass
+
+
 def test_close_leaves_a_newer_attempt_unchanged(tmp_path: Path) -> None:
     progress.begin(tmp_path, attempt())
     progress.begin(tmp_path, attempt(tag="b00c"))

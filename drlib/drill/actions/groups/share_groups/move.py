@@ -35,6 +35,7 @@ from drlib.drill.actions.parts import Parts
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step.step_output import DETAILS, read_lines
 from drlib.errors import Deviated, DrlibError, UsageError
+from drlib.files import remove_stored
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.kafka.admin.errors import ClusterRefused, GroupNotEmpty
@@ -374,7 +375,7 @@ def kept_by_any(run_dir: Path, target: str) -> tuple[ShareMove, ...]:
 
 
 def forget(run_dir: Path, target: str, use: str) -> None:
-    _path(run_dir, target, use).unlink(missing_ok=True)
+    remove_stored(_path(run_dir, target, use))
 
 
 def _by_group(moves: Iterable[ShareMove]) -> dict[str, list[ShareMove]]:

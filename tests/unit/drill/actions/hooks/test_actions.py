@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -92,6 +97,122 @@ def test_hook_probe_follows_what_was_recorded(
         (tmp_path / "hooks").mkdir()
         (tmp_path / "hooks" / "tell.json").write_text(json.dumps({"begun_ms": 1, "undone": False, **memory}))
     assert step.probe(planned) is reach
+
+
+# A process that calls a hook as a step does, and is killed in the middle of the call.
+CALLER = """
+import json, sys
+from pathlib import Path
+from drlib.drill.plan.plan import Argument, Call
+from drlib.drill.run.registry import make_action
+from drlib.drill.step.context import DrillContext
+from drlib.model import Flow
+from drlib.runs.abort import Abort
+
+folder, what, arguments = Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
+values = tuple(Argument(name, tuple(each) if isinstance(each, list) else each) for name, each in arguments.items())
+place = DrillContext(clusters={}, flow=Flow("LEFT", "RIGHT"), run_dir=folder)
+step = make_action(Call("hook.command", values), place, "tell")
+planned = step.changes(step.observe()) or json.loads(sys.argv[4])
+step.act(planned, Abort(folder)) if what == "act" else step.undo(planned)
+"""
+# Its first call does not end, and neither does what it has started; a later one says which of both still run.
+ENDLESS = """
+import os, subprocess, sys, time
+from pathlib import Path
+log = Path(sys.argv[1])
+before = [line.split() for line in log.read_text().splitlines()] if log.exists() else []
+alive = [int(pid) for line in before for pid in line[1:3] if os.path.exists(f"/proc/{pid}/exe")]
+child = subprocess.Popen(["sleep", "600"]) if not before else None
+with log.open("a") as file:
+    file.write(f"{os.environ['DRLIB_CALL']} {os.getpid()} {child.pid if child else os.getpid()} {len(alive)}\\n")
+time.sleep(0 if before else 600)
+"""
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Path]:
+    """What `ENDLESS` writes; whatever of it still runs is ended."""
+    path = tmp_path / "log"
+    yield path
+    for line in path.read_text().splitlines() if path.exists() else ():
+        for pid in set(line.split()[1:3]):
+            with suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+
+
+def killed_in_the_call(folder: Path, log: Path, what: str, **arguments: object) -> None:
+    argv = [sys.executable, "-c", CALLER, str(folder), what, json.dumps(arguments), '["called"]']
+    with subprocess.Popen(argv) as caller:
+        while not log.exists() or not log.read_text().endswith("\n"):
+            assert caller.poll() is None
+        caller.kill()
+
+
+def calls(log: Path) -> list[list[str]]:
+    return [line.split() for line in log.read_text().splitlines()]
+
+
+def test_hook_of_a_process_that_was_killed_is_ended_before_it_is_called_again(tmp_path: Path, log: Path) -> None:
+    arguments: dict[str, object] = {"argv": python(ENDLESS, log), "idempotent": True}
+    killed_in_the_call(tmp_path, log, "act", **arguments)
+    step = made(tmp_path, "hook.command", **arguments)
+    planned = changes(step)
+    assert step.probe(planned) is Reach.PARTLY
+    assert step.act(planned, Abort(tmp_path))["outcome"] == "ok"
+    first, second = calls(log)
+    assert second[3] == "0", "the first call still runs"
+    assert first[0] == second[0], "it cannot know that it was called before"
+
+
+def test_hook_that_is_not_called_again_is_named_while_it_runs(tmp_path: Path, log: Path) -> None:
+    arguments: dict[str, object] = {"argv": python(ENDLESS, log)}
+    killed_in_the_call(tmp_path, log, "act", **arguments)
+    step = made(tmp_path, "hook.command", **arguments)
+    planned = changes(step)
+    ((_, pid, child, _),) = calls(log)
+    with pytest.raises(Deviated, match=rf"hook tell may not have ended: .*as process {pid}, {child}\b"):
+        step.probe(planned)
+    assert Path(f"/proc/{pid}/exe").exists()
+    for each in (pid, child):
+        os.kill(int(each), signal.SIGKILL)
+    while Path(f"/proc/{pid}/exe").exists() or Path(f"/proc/{child}/exe").exists():
+        pass
+    assert step.probe(planned) is Reach.UNKNOWN
+
+
+@pytest.mark.parametrize("interrupted", ["act", "undo"])
+def test_hook_or_undo_of_a_process_that_was_killed_is_ended_before_it_is_undone(
+    tmp_path: Path, log: Path, interrupted: str
+) -> None:
+    endless = python(ENDLESS, log)
+    arguments: dict[str, object] = {
+        "argv": endless if interrupted == "act" else ["true"],
+        "undo_argv": endless,
+        "idempotent": True,
+    }
+    if interrupted == "undo":
+        step = made(tmp_path, "hook.command", **arguments)
+        step.act(changes(step), Abort(tmp_path))
+    killed_in_the_call(tmp_path, log, interrupted, **arguments)
+    step = made(tmp_path, "hook.command", **arguments)
+    step.undo((Change("hook tell", None, "called"),))
+    first, second = calls(log)
+    assert second[3] == "0", "what was called first still runs"
+    assert (first[0] == second[0]) is (interrupted == "undo")
+    assert second[0].endswith("-undo")
+
+
+def test_hook_http_has_the_same_key_in_each_call(tmp_path: Path) -> None:
+    with http_server() as server:
+        step = made(tmp_path, "hook.http", url=server.url("/"), idempotent=True)
+        planned = changes(step)
+        step.act(planned, Abort(tmp_path))
+        kept = remembered(tmp_path)
+        (tmp_path / "hooks" / "tell.json").write_text(json.dumps({**kept, "outcome": None}))  # its answer was lost
+        step.act(planned, Abort(tmp_path))
+    keys = [request.headers["Idempotency-Key"] for request in server.received]
+    assert keys == [kept["call"]] * 2
 
 
 def test_hook_unexpected_exit_code_is_an_error_with_its_output(tmp_path: Path) -> None:
