@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from drlib.drill.plan.plan import Call, Change, Drill, Expectation, Fact, Mode, 
 from drlib.drill.plan.progress import Reach
 from drlib.drill.run import planning
 from drlib.drill.run.permissions import Permissions
-from drlib.drill.session.session import DrillSession
+from drlib.drill.session.session import DrillSession, Leased
 from drlib.drill.step import step_output as details
 from drlib.drill.step.action import Answer, Changes, Evidence, reach
 from drlib.drill.step.context import DrillContext
@@ -80,7 +81,7 @@ class Stage:
     properties: Path | None = None
     reports: Evidence = field(default_factory=lambda: {"files": 1})
 
-    def open(self, **permissions: Any) -> DrillSession:
+    def open(self, lease: Leased = nullcontext, **permissions: Any) -> DrillSession:
         names = ("one", "two", "three")
         steps = tuple(Step(name=n, title=f"Step {n}", action=Call("make"), approval=n == self.approval) for n in names)
         hypothesis = (Expectation("all is well", Call("well")),)
@@ -100,4 +101,4 @@ class Stage:
         place = DrillContext(clusters={}, flow=FLOW, run_dir=self.run_dir, properties=self.properties)
         probes = {"all is well": lambda _: Answer(self.holds, "looked")}
         granted = Permissions(lab=True, **permissions)
-        return DrillSession(plan, place, actions, probes, permissions=granted, board=self.board)
+        return DrillSession(plan, place, actions, probes, lease=lease, permissions=granted, board=self.board)

@@ -126,12 +126,11 @@ class ReplicationPolicy(ABC):
     def downstream_topic(self, flow: Flow, topic: str) -> str:
         """The name on the flow's target of a topic of its source.
 
-        A topic that came from the target returns under its original name: `RIGHT.orders` on LEFT is `orders` on
-        RIGHT (`MirrorCheckpointTask.renameTopicPartition`).
+        A topic that came from the target returns under the name that it has there: `RIGHT.orders.v1` on LEFT is `orders.v1` on
+        RIGHT. `MirrorCheckpointTask.renameTopicPartition` makes it `v1`, as if `orders` were a cluster.
         """
-        if self.source_of(topic) == flow.target:
-            return self.original_topic(topic)
-        return self.remote_topic(flow.source, topic)
+        upstream = self.upstream_topic(topic) if self.source_of(topic) == flow.target else None
+        return self.remote_topic(flow.source, topic) if upstream is None else upstream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -124,9 +124,9 @@ class Lab:
     ) -> tuple[Self, bool]:
         """The lab that runs in `root`, or one with `aliases` and what follows started there, and whether it was now.
 
-        A lab runs while any of its processes does: a cluster that a drill killed does not matter. Raises `UsageError` when the
-        lab that is there, running or left behind, lacks one of the clusters `needed`, or has other security than is asked for,
-        and what `up` raises.
+        A lab runs while the proxy of its links does: a cluster that a drill killed does not matter, and a worker that outlived
+        the process that started the lab is none. Raises `UsageError` when the lab that is there, running or left behind, lacks
+        one of the clusters `needed`, or has other security than is asked for, and what `up` raises.
         """
         if root.is_dir():
             with file_lock(root):  # another process may be starting it
@@ -186,11 +186,13 @@ class Lab:
 
     @property
     def _runs(self) -> bool:
-        return any(process.alive for process in self.status())
+        return self.registry.alive(PROXY)
 
     def _start(self, deadline_s: float) -> Self:
         bootstrap_checkpoint()
         kept = _read_state(self.root)
+        for left in self.status():  # started by a process that attached, it outlived the one that started the lab
+            self.registry.kill(left.name)
         try:
             self._start_proxy({} if kept is None else _links(kept.clusters))
             if kept is None:

@@ -6,6 +6,7 @@ started, including the lab if it did not run before. Not for: drills, which have
 
 from collections.abc import Callable
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 from drlib.arguments import checked
@@ -14,7 +15,7 @@ from drlib.errors import UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Isolation, Range, Record
 from drlib.lab.lab import Lab
-from drlib.lab.workload.mirrors import POLICY, LabMirrors, refuse_other_workers
+from drlib.lab.workload.mirrors import POLICY, LabMirrors, refuse_other_workers, refuse_topic
 from drlib.lab.workload.topics import TopicSpec, acknowledged, create_topics, log_ends, place_group
 from drlib.mirror.offsets.translation.translate_groups import translate_groups
 from drlib.model import Flow, TopicPartition
@@ -42,6 +43,7 @@ class Tour(Closing):
 
     @checked
     def __init__(self, lab_dir: str | Path = "../.lab", topic: str = "hello") -> None:
+        refuse_topic(topic, (FLOW,))
         self._lab, self._own = Lab.attach_or_up(Path(lab_dir), needed=(FLOW.source, FLOW.target))
         self._topic = topic
         self._copy = POLICY.remote_topic(FLOW.source, topic)
@@ -84,7 +86,9 @@ class Tour(Closing):
             for c in self._lab.clusters.values()
             for b in c.brokers
         ]
-        return Table(f"In {self._lab.root.name}/", rows, "Shell: drlib lab status, drlib lab down, drlib --help")
+        folder = quote(str(self._lab.root))
+        shell = f"Shell: drlib lab status --dir {folder}, drlib lab down --dir {folder}, drlib --help"
+        return Table(f"In {self._lab.root.name}/", rows, shell)
 
     @checked
     def mirror(self, records: int = 1000) -> Table:
@@ -95,7 +99,7 @@ class Tour(Closing):
         if records < 1:
             raise UsageError(f"{records} records", "there is nothing to mirror", "Give a number from 1 on.")
         left = self._lab.clusters[FLOW.source]
-        create_topics(left.bootstrap, [TopicSpec(self._topic, PARTITIONS)])
+        create_topics(left.settings(), [TopicSpec(self._topic, PARTITIONS)])
         with acknowledged(left) as producer:
             for number in range(records):
                 producer.produce(self._topic, key=f"key-{number % 50}", value=f"hello {number}")
@@ -148,9 +152,8 @@ class Tour(Closing):
                     "the same record": source_record == target_record,
                 }
             )
-        return Table(
-            f"Group {GROUP}", rows, "Shell: drlib translate --flow 'LEFT->RIGHT' --group readers FILE.properties"
-        )
+        file = quote(str(self._mirrors.properties))  # the lab's own file has other topics
+        return Table(f"Group {GROUP}", rows, f"Shell: drlib translate --flow '{FLOW}' --group {GROUP} {file}")
 
     def onwards(self) -> Table:
         """The notebooks and their subjects."""

@@ -39,7 +39,7 @@ from drlib.drill.step import step_output as details
 from drlib.drill.step.action import Action, Probe
 from drlib.drill.step.context import DrillContext
 from drlib.drill.testbed import sampler
-from drlib.errors import Aborted, ApprovalMissing, DrlibError, UsageError
+from drlib.errors import Aborted, ApprovalMissing, DrlibError, LeaseHeld, Unreachable, UsageError
 from drlib.lab.environment import environment_at
 from drlib.runs import journal
 from drlib.runs.abort import Abort
@@ -225,7 +225,8 @@ class DrillSession(Closing):
         """Let the run continue through `where`, and return when it is past it. Raises what ended the run."""
         index = self._order.index(where)
         while True:
-            if isinstance(self._error, ApprovalMissing):  # a pause: who has approved meanwhile runs the cell again
+            # A pause: who has approved meanwhile runs the cell again. So does who waited for clusters or another run.
+            if isinstance(self._error, ApprovalMissing) or self._refused_at_start:
                 self._error = self._thread = None
             if self._error is not None:
                 raise self._error
@@ -275,6 +276,12 @@ class DrillSession(Closing):
         with self._moved:
             self._moved.wait(_LOOK_S)
         self._draw()
+
+    @property
+    def _refused_at_start(self) -> bool:
+        """Whether the run ended before anything was done: a cluster did not answer, or another run has the flow."""
+        temporary = isinstance(self._error, (Unreachable, LeaseHeld))
+        return temporary and self._over and not (self.workplace.run_dir / JOURNAL).exists()
 
     @property
     def _over(self) -> bool:

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import javaproperties
 
-from drlib.config.replication_policy import DefaultReplicationPolicy
+from drlib.config.patterns.selection import LONGEST_NAME
+from drlib.config.replication_policy import ALIAS_LETTERS, DefaultReplicationPolicy, should_mirror
 from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.errors import Unreachable, UsageError
 from drlib.files import write_whole
@@ -100,6 +101,21 @@ def refuse_other_workers(target: Cluster, flow: Flow, who: str) -> None:
             f"{who} needs the flow for itself: the workers of a flow share its lanes, and the other one has topics of its own",
             "Stop that worker (close the notebook or drill that runs it, or take its lab down), or name another lab_dir.",
         ) from error
+
+
+def refuse_topic(topic: str, flows: Iterable[Flow]) -> None:
+    """Raises `UsageError` for a name that no topic can have, and for one that one of `flows` does not mirror."""
+    if not 0 < len(topic) <= LONGEST_NAME or not set(topic) <= ALIAS_LETTERS or topic in (".", ".."):
+        raise UsageError(
+            f"there can be no topic {topic!r}",
+            f"a topic's name has 1 to {LONGEST_NAME} letters, digits, periods, underscores and hyphens",
+            "Name another topic.",
+        )
+    if left_out := next((flow for flow in flows if not should_mirror(POLICY, flow, topic, lambda _: True)), None):
+        internal = POLICY.is_internal(topic)
+        why = "its name is that of an internal topic" if internal else "a cluster's alias is a part of its name"
+        why += "" if internal else ", so that it counts as a mirror"
+        raise UsageError(f"topic {topic} is not mirrored by {left_out}", why, "Name another topic.")
 
 
 @dataclass(frozen=True)

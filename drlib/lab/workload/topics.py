@@ -19,6 +19,8 @@ from drlib.errors import Unreachable
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import librdkafka
 from drlib.kafka.admin.descriptions import CommittedOffset
+from drlib.kafka.admin.errors import as_drlib_error, code_of
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.brokers.cluster import Cluster as LabCluster
 from drlib.lab.connection import Where, connection
 
@@ -45,17 +47,18 @@ def create_topics(
 ) -> None:
     """Create the topics that do not exist yet, with the cluster's default replication factor, and wait for their leaders.
 
-    Raises `Unreachable` after `deadline_s` seconds, `KafkaException` for a topic that the broker refuses.
+    Raises `Unreachable` after `deadline_s` seconds, `ClusterRefused` for a topic that the broker refuses.
     """
     until = time.monotonic() + deadline_s
     admin = AdminClient({**connection(where), "log_level": 0})
     wanted = [NewTopic(t.name, t.partitions, replication_factor, config=dict(t.config)) for t in topics]
-    for created in admin.create_topics(wanted, request_timeout=deadline_s).values():
+    for name, created in admin.create_topics(wanted, request_timeout=deadline_s).items():
         try:
             created.result()
         except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise
+            if code_of(error) != KafkaError.TOPIC_ALREADY_EXISTS:
+                settings = ClusterSettings("the lab", tuple(where.split(","))) if isinstance(where, str) else where
+                raise as_drlib_error(error, settings, f"creating topic {name}") from error
     while not _are_led(admin, topics):
         if time.monotonic() > until:
             names = ", ".join(topic.name for topic in topics)

@@ -21,7 +21,7 @@ import javaproperties
 from drlib import decoding
 from drlib.config.replication_policy import IDENTITY
 from drlib.config.settings import MirrorSettings, load_mirror_settings
-from drlib.errors import Unreachable
+from drlib.errors import Unreachable, UsageError
 from drlib.files import write_whole
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Isolation, Range, Record
@@ -228,7 +228,19 @@ class LessonTestbed:
             return {partition: position.offset for partition, position in cluster.group_offsets(group).items()}
 
     def commit(self, alias: str, group: str, positions: Mapping[TopicPartition, int]) -> None:
-        """Commit `positions` for `group`, which must have no members."""
+        """Commit `positions` for `group`, which must have no members. Raises `UsageError` for what is no position."""
+        counts = {name: len(self.end_offsets(alias, name)) for name in {partition.topic for partition in positions}}
+        for at, offset in positions.items():
+            if not 0 <= at.partition < counts[at.topic]:
+                raise UsageError(
+                    f"there is no partition {at.partition}",
+                    f"{at.topic} on {alias} has partitions 0 to {counts[at.topic] - 1}",
+                    "Give an offset for each of these.",
+                )
+            if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
+                raise UsageError(
+                    f"{offset!r} is no offset", "an offset is a number from 0 on, without quotes", "Give such a number."
+                )
         place_group(self.lab.clusters[alias], group, positions)
 
     def start_mirror(self, flow: Flow = FORWARD) -> None:

@@ -142,8 +142,11 @@ def test_should_mirror_selected_or_heartbeats_and_not_internal_or_cycle() -> Non
     assert not mirrors("__drlib-journal.C.internal", True)
 
 
-def test_downstream_topic_from_the_target_gets_its_original_name() -> None:
+def test_downstream_topic_from_the_target_gets_the_name_that_it_has_there() -> None:
     assert DEFAULT.downstream_topic(FLOW, "B.orders") == "orders"
+    assert DEFAULT.downstream_topic(FLOW, "B.orders.v1") == "orders.v1"
+    assert DEFAULT.downstream_topic(FLOW, "B.C.orders") == "C.orders"
+    assert UNDERSCORE.downstream_topic(FLOW, "B_page_views") == "page_views"
     assert DEFAULT.downstream_topic(FLOW, "orders") == "A.orders"
     assert IDENTITY.downstream_topic(FLOW, "orders") == "orders"
 

@@ -43,6 +43,28 @@ def test_lab_that_is_up_is_not_started_again_and_says_that_it_can_be_used(tmp_pa
         registry.stop_all(deadline_s=5.0)
 
 
+def test_worker_that_outlived_its_lab_makes_none_and_ends_when_it_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first kernel started the lab and was killed with it; what a later kernel had started lived on."""
+    written_lab(tmp_path, ("LEFT", "RIGHT"))
+    registry = Lab(tmp_path).registry
+    registry.start("hello-mirror", [sys.executable, "-c", "import time; time.sleep(60)"], log=tmp_path / "log")
+    started: list[bool] = []
+
+    def start_proxy(lab: Lab, _: object) -> None:
+        started.append(lab.registry.alive("hello-mirror"))
+        raise UsageError("here", "the test ends", "")
+
+    monkeypatch.setattr(Lab, "_start_proxy", start_proxy)
+    try:
+        with pytest.raises(UsageError, match="the test ends"):
+            Lab.attach_or_up(tmp_path)
+        assert started == [False], "the lab is started, and the worker of the former one has ended"
+    finally:
+        registry.stop_all(deadline_s=5.0)
+
+
 @pytest.mark.parametrize(
     ("left_behind", "asked", "why"),
     [

@@ -105,6 +105,13 @@ def mirrored(readers: Readers, flow: str, context: CheckContext) -> Judgements:
             )
             fix = f"{fix} {rename}" if add else rename
         rows.append((reader.group, Severity.WARN, why, fix))
+    for group, topics in readers.as_heartbeats:
+        why = (
+            f"it reads {first_few(topics)}, which counts as heartbeats of another cluster, as in MirrorMaker 2; "
+            "what of it is lost is not counted, a move does not wait for its writers, and the pointer has no cutover for it"
+        )
+        fix = "Rename it, so that its name does not end with the separator and heartbeats, or set replication.policy.separator."
+        rows.append((group, Severity.WARN, why, fix))
     for group in readers.of_lines:
         why = "its name has a line terminator, which `.` does not match, as in MirrorMaker 2: its positions are not mirrored"
         rows.append(

@@ -106,13 +106,15 @@ class UnmirroredReader:
 @dataclass(frozen=True, slots=True)
 class Readers:
     """`groups` were read; `unreadable` pairs the others with the reason; `all_listed`: does the source list every group?
-    `of_lines`: groups that are left out because their names have line terminators."""
+    `of_lines`: groups that are left out because their names have line terminators. `as_heartbeats`: groups with the topics that
+    they read and that are mirrored as heartbeats, of a cluster that the file does not have."""
 
     groups: int
     unmirrored: tuple[UnmirroredReader, ...]
     unreadable: tuple[tuple[str, str], ...] = ()
     all_listed: bool | None = True
     of_lines: tuple[str, ...] = ()
+    as_heartbeats: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

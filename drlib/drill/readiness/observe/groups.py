@@ -133,16 +133,24 @@ def find_readers(
         from_target = flow.policy.source_of(topic) == flow.flow.target
         return not from_target and not any(each.mirrors_topic(topic) for each in outgoing)
 
-    readers = []
+    def of_a_stranger(topic: str) -> bool:
+        known = flow.policy.source_of(topic) in (None, *settings.clusters)
+        return not known and flow.policy.is_heartbeats(topic) and flow.mirrors_topic(topic)
+
+    readers, as_heartbeats = [], []
     for group, positions in sorted(groups.committed.items()):
         there = {partition.topic for partition in positions if partition.topic in source.topics}
         hidden = {topic for topic in assigned.get(group, ()) if topic not in source.topics}
+        if counted := tuple(sorted(filter(of_a_stranger, there | hidden))):
+            as_heartbeats.append((group, counted))
         topics = sorted(filter(unmirrored, there | hidden))
         if topics:
             own = tuple(name for name in topics if flow.policy.is_cycle(name, flow.flow.target, alias))
             readers.append(UnmirroredReader(group, tuple(topics), own))
     unreadable = tuple((group, str(error.why)) for group, error in sorted(groups.unreadable.items()))
-    return Readers(len(groups.committed), tuple(readers), unreadable, groups.all_listed, groups.of_lines)
+    return Readers(
+        len(groups.committed), tuple(readers), unreadable, groups.all_listed, groups.of_lines, tuple(as_heartbeats)
+    )
 
 
 def read_target_positions(

@@ -23,7 +23,7 @@ from drlib.lab.apps import specs
 from drlib.lab.checker.history import History
 from drlib.lab.lab import Lab
 from drlib.lab.workload.applications import LabApplications
-from drlib.lab.workload.mirrors import POLICY, LabMirrors, has_crossed
+from drlib.lab.workload.mirrors import POLICY, LabMirrors, has_crossed, refuse_topic
 from drlib.lab.workload.topics import TopicSpec, create_topics, log_ends
 from drlib.mirror.status import worker_status
 from drlib.model import Flow, TopicPartition
@@ -55,6 +55,7 @@ class ActiveTestbed:
         return f"{self.topic}-{group}-{cluster}"
 
     def mirrors(self, name: str, flows: Sequence[Flow]) -> LabMirrors:
+        refuse_topic(self.topic, flows)
         return LabMirrors(self.lab, f"{self.topic}-mirror-{name}", self.topic, tuple(flows))
 
     def copy_of(self, source: str) -> str:

@@ -25,7 +25,7 @@ from drlib.lab.apps import specs
 from drlib.lab.checker.history import Consumed, History
 from drlib.lab.lab import Lab
 from drlib.lab.workload.applications import LabApplications
-from drlib.lab.workload.mirrors import POLICY, LabMirrors
+from drlib.lab.workload.mirrors import POLICY, LabMirrors, refuse_topic
 from drlib.lab.workload.topics import TopicSpec, create_topics, log_ends
 from drlib.model import Flow
 
@@ -71,6 +71,7 @@ class OrderingTestbed:
     def mirrors(self, flow: Flow) -> LabMirrors:
         """One worker for both directions, so that the way back exists from the start."""
         both = tuple(sorted((flow, flow.reverse)))
+        refuse_topic(self.topic, both)
         return LabMirrors(self.lab, f"{self.topic}-mirror", self.topic, both, positions=True)
 
     # -- the pointer -----------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, Producer
 
 from drlib.client.active_cluster import ActiveCluster
 from drlib.client.ordered_consumer import OrderedConsumer
-from drlib.errors import Unreachable
+from drlib.errors import Unreachable, UsageError
 from drlib.kafka.admin.connect import librdkafka
 from drlib.kafka.admin.descriptions import Record
 from drlib.model import TopicPartition
@@ -78,6 +78,9 @@ class OrderAndDuplicates(MoveLesson):
     def handle(self, record: Record) -> None:
         """Handle an order as billing does: write it to the ledger. It is acknowledged when this returns."""
         self.require(*self.first)
+        if not isinstance(record, Record):
+            given = f"{type(record).__name__} is given"
+            raise UsageError("this is no record", given, "Call lesson.handle(record) with what the consumer returned.")
         self._append(self.ledger, [record.value or b""])
 
     def start_over(self) -> Table:

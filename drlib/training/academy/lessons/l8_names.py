@@ -403,8 +403,12 @@ class IdenticalTopicNames(ApplicationsLesson, MoveLesson):
         observed = f"{missing[0]} are missing on LEFT, {missing[1]} on RIGHT, {twice} are there twice"
         if unread:
             observed += f"; {' and '.join(unread)} did not read the late ones on RIGHT"
-        holds = not any(missing) and not twice and not unread
-        return CheckResult(holds, observed, "What each cluster took has not crossed, or not only once.")
+        crossed = not any(missing) and not twice
+        holds = crossed and not unread
+        late = "The late ones are read where the applications were when LEFT came back, which was not RIGHT."
+        return CheckResult(
+            holds, observed, late if crossed else "What each cluster took has not crossed, or not only once."
+        )
 
 
 def _origin(number: int) -> str:

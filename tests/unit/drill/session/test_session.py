@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 
@@ -19,7 +20,16 @@ from drlib.drill.run.request import Request
 from drlib.drill.session.session import MOST_ROWS, DrillSession
 from drlib.drill.step import step_output as details
 from drlib.drill.step.step_output import ScorecardPart
-from drlib.errors import Aborted, ApprovalMissing, Deviated, HypothesisFailed, UsageError
+from drlib.errors import (
+    Aborted,
+    ApprovalMissing,
+    Deviated,
+    DrlibError,
+    HypothesisFailed,
+    LeaseHeld,
+    Unreachable,
+    UsageError,
+)
 from drlib.runs import journal
 from drlib.runs.check import Check, Verdict
 from drlib.runs.scorecard import Records, RtoSeconds, Scorecard
@@ -127,6 +137,28 @@ def test_session_error_is_raised_and_in_the_scorecard(stage: Stage) -> None:
     assert "was made to fail" in next(c.evidence for c in card(stage).checks if c.name == "the drill ran to its end")
     with pytest.raises(Deviated), stage.open() as again:  # taken up, it is tried again
         again.finish()
+
+
+@pytest.mark.parametrize("refusal", [Unreachable, LeaseHeld])
+def test_session_refused_before_its_start_begins_when_the_cell_is_run_again(
+    stage: Stage, refusal: type[DrlibError]
+) -> None:
+    refusals = [refusal("the lease", "it was refused", "Try again.")]
+
+    @contextlib.contextmanager
+    def lease() -> Iterator[None]:
+        if refusals:
+            raise refusals.pop()
+        yield
+
+    with stage.open(lease=lease) as drill:
+        with pytest.raises(refusal, match="it was refused"):
+            drill.until("one")
+        assert stage.done == []
+        drill.until("one")
+        assert stage.done == ["one"]
+        drill.finish()
+    assert card(stage).verdict is Verdict.PASS
 
 
 def test_session_hypothesis_not_holding_ends_it_before_any_step(stage: Stage) -> None:

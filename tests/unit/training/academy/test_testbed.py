@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from drlib.errors import UsageError
 from drlib.lab.brokers.cluster import link_names, new_specs
 from drlib.lab.lab import Lab
+from drlib.model import TopicPartition
 from drlib.training.academy.secured_testbed import SECURED, SecuredTestbed
 from drlib.training.academy.testbed import LessonLab, LessonTestbed, order_number
 
@@ -45,6 +50,25 @@ def test_ended_names_brokers_proxy_and_workers_but_not_what_was_stopped_or_is_an
         assert testbed.ended(("RIGHT",)) == {"RIGHT-1": 0}
     finally:
         lab.registry.stop_all(deadline_s=5.0)
+
+
+@pytest.mark.parametrize(
+    ("partition", "offset", "why"),
+    [
+        (2, 5, "there is no partition 2: t on RIGHT has partitions 0 to 1"),
+        (-1, 5, "no partition -1"),
+        (0, "5", "'5' is no offset"),
+        (0, None, "None is no offset"),
+        (1, -1, "-1 is no offset"),
+        (1, True, "True is no offset"),
+    ],
+)
+def test_commit_of_what_is_no_position_is_refused_before_a_broker_is_asked(
+    partition: int, offset: Any, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LessonTestbed, "end_offsets", lambda *_: [9, 9])
+    with pytest.raises(UsageError, match=why):
+        LessonTestbed(Lab(tmp_path), "L3", "3fa2").commit("RIGHT", "g", {TopicPartition("t", partition): offset})
 
 
 def test_worker_of_the_secured_lesson_is_its_own(tmp_path: Path) -> None:

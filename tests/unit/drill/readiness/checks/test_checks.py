@@ -217,6 +217,8 @@ CASES = [
      "User:PRINCIPAL --operation Describe --cluster"),
     ("groups-mirrored", {"readers": Readers(1, (), of_lines=("a\nb",))}, "warn", "its name has a line terminator",
      "Let 'LEFT->RIGHT.groups' in mm2.properties begin with (?s)"),
+    ("groups-mirrored", {"readers": Readers(1, (), as_heartbeats=(("books", ("device.heartbeats",)),))}, "warn",
+     "it reads device.heartbeats, which counts as heartbeats of another cluster", "Rename it"),
     ("groups-mirrored", {"readers": Readers(1, (), (), None)}, "unknown", "did not say", "again"),
     ("positions-ahead", {"target_positions": (within(8, 5, 3),)}, "ok", "none ahead", ""),
     ("positions-ahead", {"target_positions": (within(9, 5, 3),)}, "warn", "committed offset 9 is 1 ahead", "--to-offset 8"),

@@ -35,6 +35,17 @@ def test_topic_that_only_the_members_of_a_group_name_counts_as_what_the_group_re
     assert (reader.group, reader.topics) == ("stats", ("hidden",))
 
 
+def test_topic_that_counts_as_heartbeats_of_an_unknown_cluster_is_named_with_its_readers(tmp_path: Path) -> None:
+    (tmp_path / "mm2.properties").write_text(FILE)
+    settings = load_mirror_settings(tmp_path / "mm2.properties")
+    flow = settings.enabled_flows[0]
+    names = ("orders", "heartbeats", "paris.heartbeats", "lyon.heartbeats", "device.heartbeats", "my-heartbeats")
+    seen = ClusterMetadata("id", 1, {}, {name: TopicMetadata(name, uuid.UUID(int=1), 0, {}, False) for name in names})
+    committed = {TopicPartition(name, 0): CommittedOffset(1) for name in names}
+    found = find_readers(SourceGroups(0, {"billing": committed}), settings, flow, seen, {})
+    assert found.as_heartbeats == (("billing", ("device.heartbeats",)),)
+
+
 def test_positions_in_deleted_topics_are_left_out_under_any_names(tmp_path: Path) -> None:
     (tmp_path / "mm2.properties").write_text(FILE)
     flow = load_mirror_settings(tmp_path / "mm2.properties").enabled_flows[0]
