@@ -332,6 +332,7 @@ def _left(seen: Observed) -> dict[str, str]:
         elif (
             log_end is not None
             and not each.markers_only
+            and not each.read_on
             and (move := decide(item, LogBounds(0, log_end), committed)).left
         ):
             found.setdefault(item.group, f"{item.target} on {there}: {move.why}; it is left as it is there")

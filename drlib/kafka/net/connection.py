@@ -178,6 +178,8 @@ class Connection(asyncio.BufferedProtocol):
                     failures=(OSError,),
                     discard=lambda late: late.close(abort=True),
                 )
+            if (lost := opened._lost) is not None:  # by a proxy that accepts for a broker that is down
+                raise lost.cause if isinstance(lost.cause, OSError) else OSError(lost.why)
             opened._set_options(user_timeout_ms, linger_zero)
         except (OSError, TimeoutError, UnicodeError, AllFailed) as raised:
             error = _telling(raised.failures) if isinstance(raised, AllFailed) else raised

@@ -2,13 +2,14 @@
 
 Every action that moves positions reads and writes them here, many groups at a time.
 Rules: an offset that is neither what it was nor what was decided was changed by others: it is left, and named before anything
-is written. A group with members is refused by name, also where the broker refuses because one joined meanwhile.
+is written. One between the two is raised, as it would have been if it had been read a moment later: the mirror may synchronize
+offsets. A group with members is refused by name, also where the broker refuses because one joined meanwhile.
 An undo restores what was committed before; a group that had nothing is deleted, and single offsets are removed.
 Not for: the rules of a decision (`rules`), and keeping what was decided (`decided`).
 """
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from drlib.drill.actions.groups.rules import (
@@ -27,7 +28,7 @@ from drlib.kafka.admin.errors import ClusterRefused, GroupNotEmpty
 from drlib.kafka.admin.group_offsets import Positions, commit_all, committed, delete_offsets
 from drlib.kafka.admin.reachability import ClusterService, examine
 from drlib.kafka.security.cluster_settings import ClusterSettings
-from drlib.model import GroupTranslation, TopicPartition
+from drlib.model import GroupTranslation, TopicPartition, Translation, TranslationKind
 from drlib.runs.abort import Abort
 from drlib.runs.waiting import LOOK_S
 
@@ -106,22 +107,56 @@ def write(
 def _to_write(
     moves: Iterable[PositionMove], positions: Mapping[str, Positions]
 ) -> tuple[dict[str, dict[TopicPartition, CommittedOffset]], list[PositionMove]]:
-    """What is still to be committed, by group; and the moves whose offset was changed by others."""
+    """What is still to be committed, by group; and the moves whose offset was changed by others, which is left."""
     wanted: dict[str, dict[TopicPartition, CommittedOffset]] = {}
     moved = []
     for move in moves:
         now = _offset(positions, move)
         if move.offset is None or now == move.offset:
             continue
-        if now != move.before:
+        if now == move.before or _between(move, now):
+            wanted.setdefault(move.group, {})[move.target] = CommittedOffset(move.offset, move.metadata)
+        else:
             moved.append(move)
-        wanted.setdefault(move.group, {})[move.target] = CommittedOffset(move.offset, move.metadata)
     return wanted, moved
 
 
-def write_unless_used(cluster: ClusterSettings, moves: Sequence[PositionMove]) -> dict[str, str]:
+def _between(move: PositionMove, now: int | None) -> bool:
+    """Was it raised since it was decided, and not as far?"""
+    return now is not None and move.offset is not None and (move.before or 0) <= now < move.offset
+
+
+ReadSince = Callable[[Collection[str]], Mapping[tuple[str, TopicPartition], GroupTranslation]]
+"""The newest positions of groups on the source, asked now, by group and partition of the target."""
+
+
+def _of_others(
+    moved: Sequence[PositionMove], positions: Mapping[str, Positions], read_since: ReadSince
+) -> dict[str, list[PositionMove]]:
+    """Those of `moved` that others changed, by group; not those that are further than decided, and that the group has read on
+    the source since, as the mirror may synchronize offsets."""
+    further = {move for move in moved if (now := _offset(positions, move)) is not None and now > (move.offset or 0)}
+    known = read_since({move.group for move in further}) if further else {}
+    found: dict[str, list[PositionMove]] = {}
+    for move in moved:
+        now, since = _offset(positions, move), known.get((move.group, move.target))
+        if move not in further or now is None or since is None or now > _most(since.translation):
+            found.setdefault(move.group, []).append(move)
+    return found
+
+
+def _most(translation: Translation) -> int:
+    """How far a mirror may have put a group at most."""
+    bound = translation.records if translation.kind is TranslationKind.BOUNDED else 0
+    return -1 if translation.offset is None else translation.offset + bound
+
+
+def write_unless_used(
+    cluster: ClusterSettings, moves: Sequence[PositionMove], read_since: ReadSince = lambda groups: {}
+) -> dict[str, str]:
     """As `write` and `read_back`, but a group that others use there, or that the cluster refuses (a missing right, a share
-    group of that name), holds up no other: it keeps what it has; why, by group.
+    group of that name), holds up no other: it keeps what it has; why, by group. What is further than decided, and no further
+    than `read_since`, is left and nothing of note.
 
     Raises the first other error, and the first refusal where every group is refused.
     """
@@ -129,16 +164,13 @@ def write_unless_used(cluster: ClusterSettings, moves: Sequence[PositionMove]) -
     for move in moves:
         if move.offset is not None:
             by_group.setdefault(move.group, []).append(move)
-    used: dict[str, DrlibError] = {}
-    wanted: dict[str, dict[TopicPartition, CommittedOffset]] = {}
     positions = committed_positions(cluster, by_group)
-    for group, ours in by_group.items():
-        to_write, moved = _to_write(ours, positions)
-        if moved:
-            used[group] = changed_by_others(cluster, moved, positions)
-        else:
-            wanted |= to_write
-    answers = commit_all(cluster, wanted, TIMEOUT_S)
+    wanted, moved = _to_write((move for ours in by_group.values() for move in ours), positions)
+    changed = _of_others(moved, positions, read_since)
+    used: dict[str, DrlibError] = {
+        group: changed_by_others(cluster, those, positions) for group, those in changed.items()
+    }
+    answers = commit_all(cluster, {group: those for group, those in wanted.items() if group not in used}, TIMEOUT_S)
     joined = [group for group, error in answers.items() if getattr(error, "code", "") == _HAS_MEMBERS]
     used |= {group: busy(cluster, [group]) for group in joined}
     refused = {group: e for group, e in answers.items() if isinstance(e, ClusterRefused) and group not in used}
@@ -149,9 +181,10 @@ def write_unless_used(cluster: ClusterSettings, moves: Sequence[PositionMove]) -
     for group, error in refused.items():
         if partly := [move for move in by_group[group] if _offset(positions, move) == move.offset != move.before]:
             used[group] = _taken_back(cluster, partly, error)
-    for group, ours in by_group.items():
-        if others := [move for move in ours if _offset(positions, move) != move.offset]:
-            used.setdefault(group, changed_by_others(cluster, others, positions))
+    ours = [move for group, those in by_group.items() if group not in used for move in those]
+    moved = [move for move in ours if _offset(positions, move) != move.offset]
+    for group, those in _of_others(moved, positions, read_since).items():
+        used[group] = changed_by_others(cluster, those, positions)
     return {group: error.why for group, error in used.items()}
 
 

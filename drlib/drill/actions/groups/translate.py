@@ -2,11 +2,11 @@
 
 Rules: what is decided is on disk before anything is written, and a resumed step completes exactly that. A group that is used
 on the target holds up no other: one with members there, or whose position is neither what it was nor what was decided. It is
-left as a whole, and named, as is one that cannot be moved without a guess or a step back. A partition of the target without a
-leader is left alone, and named. A rehearsal is refused by all of
-these, by name, before any group is written. `leave` names groups that may be moved in part. A source that does not answer in
-time is not waited for: positions are those that the target knows, and the step says as of when. Undo restores what was there
-before; a group that had nothing there is deleted.
+left as a whole, and named, as is one that cannot be moved without a guess or a step back. What is further there than the
+source's position was, but not than it is by now, the mirror synchronized: no sign of use. A partition of the target without a
+leader is left alone, and named. A rehearsal is refused by all of these, by name, before any group is written. `leave` names
+groups that may be moved in part. A source that does not answer in time is not waited for: positions are those that the target
+knows, and the step says as of when. Undo restores what was there before; a group that had nothing there is deleted.
 Share groups are moved by the same step (`drlib.drill.actions.groups.share_groups`), once everything of both kinds is decided.
 One that cannot be moved is left as a whole, and named; with `leave` it is moved in part. It never holds up another group.
 Not for: rehearsing (`rehearsal`), verifying (`verify`), and moving the applications (`actions.applications.move_pointer`).
@@ -14,7 +14,7 @@ Not for: rehearsing (`rehearsal`), verifying (`verify`), and moving the applicat
 
 import contextlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from enum import StrEnum
@@ -67,7 +67,7 @@ from drlib.mirror.offsets.translation.translate_groups import (
     translate_known,
 )
 from drlib.mirror.share_groups.known import known_shares
-from drlib.model import GroupTranslation, TranslationKind
+from drlib.model import GroupTranslation, TopicPartition, TranslationKind
 from drlib.runs.abort import Abort
 from drlib.runs.check import Check
 from drlib.runs.journal import Scalar
@@ -181,7 +181,7 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
         if not self.leaves_used:
             group_writing.write(self.target_cluster, moves)
             group_writing.read_back(self.target_cluster, moves)
-        elif used := group_writing.write_unless_used(self.target_cluster, moves):
+        elif used := group_writing.write_unless_used(self.target_cluster, moves, self._read_since):
             moves = leave_groups(moves, used)
             positions.write(self.context.run_dir, self.flow.target, moves, self.use)
         return moves
@@ -254,10 +254,8 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
         newest, alive = asked
         if newest is not None:
             self._replace_unknown(newest.unknown)
-        known = None if newest is None else newest.positions
-        found = translate_known(
-            settings, flow, source_alive=alive, positions=known, wanted=lambda g: self._chosen(g) or self._of_line(g)
-        )
+        known, wanted = None if newest is None else newest.positions, lambda g: self._chosen(g) or self._of_line(g)
+        found = translate_known(settings, flow, source_alive=alive, positions=known, wanted=wanted)
         translations = found.translations
         chosen = [item for item in translations if self._chosen(item.group)]
         self._keep_unknown([{"group": group, "why": OF_LINES} for group in self._of_lines(translations)])
@@ -276,6 +274,10 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
             group_writing.refuse_busy(self.target_cluster, in_use)
         before = {group: committed.get(name, {}) for group, name in names.items()}
         moves = group_writing.decide_there(self.target_cluster, chosen, before, rewind=self.rewind)
+        if further := {move.group for move in moves if move.left is Left.AHEAD}:
+            since = self._read_since(further)
+            chosen = [since.get((item.group, item.target), item) for item in chosen]
+            moves = group_writing.decide_there(self.target_cluster, chosen, before, rewind=self.rewind)
         used = dict.fromkeys((group for group, name in names.items() if name in in_use), group_writing.OWNED)
         used |= {group: silent[name].why for group, name in names.items() if name in silent}
         stuck = {
@@ -332,6 +334,13 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
         if isinstance(answer, Unreachable):
             return PositionsFound(checkpointed_positions(settings, self.flow)), False
         return newest_positions(settings, self.flow, self.probe_s), None
+
+    def _read_since(self, groups: Collection[str]) -> dict[tuple[str, TopicPartition], GroupTranslation]:
+        """The newest positions of `groups`, asked now, by group and partition on the target."""
+        newest, alive = self._positions()
+        settings, known = self.context.mirror_settings(), None if newest is None else newest.positions
+        found = translate_known(settings, self.flow, source_alive=alive, positions=known, wanted=groups.__contains__)
+        return {(item.group, item.target): item for item in found.translations if item.group in groups}
 
     def _replace_unknown(self, unknown: Mapping[str, str]) -> None:
         """Keep why nothing is known of the positions of the chosen consumer groups among `unknown`."""

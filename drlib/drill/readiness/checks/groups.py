@@ -144,7 +144,7 @@ def ahead(positions: tuple[TargetPosition, ...], context: CheckContext) -> Judge
         group, partition = position.translation.group, position.translation.target
         translated = position.ahead[1].start
         past_end = log_end is not None and committed > log_end
-        if (committed <= translated or position.markers_only) and not past_end:
+        if (committed <= translated or position.markers_only or position.read_on) and not past_end:
             continue
         if position.in_use:
             in_use += 1

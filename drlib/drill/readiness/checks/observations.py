@@ -120,13 +120,15 @@ class Readers:
 @dataclass(frozen=True, slots=True)
 class TargetPosition:
     """A group's committed offset on the target beside its translation. `in_use`: the group has members there. `markers_only`:
-    it is further ahead, and no record lies between."""
+    it is further ahead, and no record lies between. `read_on`: it is, and the group has read on on the source since, so that a
+    mirror may have synchronized it."""
 
     translation: GroupTranslation
     committed: int
     log_end: int | None
     in_use: bool
     markers_only: bool = False
+    read_on: bool = False
 
     @property
     def ahead(self) -> Stretch:

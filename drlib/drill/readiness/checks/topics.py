@@ -12,6 +12,7 @@ from drlib.drill.readiness.checks.observations import Durability, MirrorTopics, 
 from drlib.drill.readiness.score import Severity
 from drlib.errors import DrlibError
 from drlib.formats import first_few
+from drlib.kafka.admin.errors import ClusterRefused
 from drlib.kafka.net.cluster_client import TopicMetadata
 
 
@@ -115,9 +116,10 @@ def durability(durability: Durability, context: CheckContext) -> Judgements:
 
 
 def _replicas(
-    topic: TopicMetadata, minimum: int | None, wanted: int, brokers: int, context: CheckContext
+    topic: TopicMetadata, found: int | DrlibError | None, wanted: int, brokers: int, context: CheckContext
 ) -> tuple[Severity, str, str]:
-    """`minimum`: min.insync.replicas, None when it could not be read. Each count is the least of all partitions."""
+    """`found`: min.insync.replicas, None where it may not be read. Each count is the least of all partitions."""
+    minimum = None if isinstance(found, DrlibError) else found
     replicas, in_sync = _fewest_replicas(topic), min(len(p.isr) for p in topic.partitions.values())
     leaderless = [f"{topic.name}-{number}" for number, p in sorted(topic.partitions.items()) if p.leader < 0]
     describe = context.tool("kafka-topics", context.target, "--describe", "--topic", topic.name)
@@ -137,6 +139,8 @@ def _replicas(
         return Severity.WARN, f"{in_sync} of {replicas} copies in sync", f"See {describe}"
     if replicas < wanted:
         return Severity.WARN, f"{count(replicas, 'copy', 'copies')} on {brokers} brokers, {wanted} required", add
+    if isinstance(found, DrlibError) and not (isinstance(found, ClusterRefused) and found.unauthorized):
+        return Severity.UNKNOWN, f"its min.insync.replicas could not be read: {found.why}", found.remedy
     if minimum is None:
         fix = context.tool("kafka-acls", context.target, "--add", "--allow-principal", "User:PRINCIPAL", "--operation",
                            "DescribeConfigs", "--topic", topic.name)  # fmt: skip
@@ -151,8 +155,8 @@ def _fewest_replicas(topic: TopicMetadata) -> int:
     return min(len(partition.replicas) for partition in topic.partitions.values())
 
 
-def _min_insync_replicas(durability: Durability, topic: str) -> int | None:
+def _min_insync_replicas(durability: Durability, topic: str) -> int | DrlibError | None:
     settings = durability.settings.get(topic, ())
     if isinstance(settings, DrlibError):
-        return None
+        return settings
     return next((int(s.value) for s in settings if s.name == "min.insync.replicas" and s.value is not None), None)

@@ -181,6 +181,23 @@ def read_target_positions(
     return tuple(replace(each, markers_only=each.ahead in markers) for each in positions)
 
 
+def is_ahead(position: TargetPosition) -> bool:
+    """Is it further ahead by records that the group has not read on the source, as its position was read there?"""
+    between = position.ahead[1]
+    return between.start < between.end and not position.in_use and not position.markers_only
+
+
+def with_read_on(positions: Iterable[TargetPosition], now: SourceGroups) -> tuple[TargetPosition, ...]:
+    """`positions` with those named that are ahead of what the source had, of groups that have read on there by `now`."""
+    found = []
+    for each in positions:
+        item = each.translation
+        newest = now.committed.get(item.group, {}).get(item.source)
+        read_on = newest is not None and newest.offset > item.source_offset and is_ahead(each)
+        found.append(replace(each, read_on=read_on))
+    return tuple(found)
+
+
 def with_leader(partitions: Iterable[TopicPartition], metadata: ClusterMetadata) -> list[TopicPartition]:
     """Those of `partitions` that exist and have a leader."""
     return [

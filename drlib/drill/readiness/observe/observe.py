@@ -235,16 +235,25 @@ class _Observer:
             found = await ask_blocking(partial(groups.translate_both_ways, *asked), self._left_s())
             if isinstance(found, Unanswered):
                 return found, found
-            on_target = partial(groups.read_target_positions, self.target.settings, found, metadata, ASK_S)
-            return found, await ask_blocking(on_target, self._left_s())
+            return found, await self._on_target(found, metadata)
         log_starts = await ask_blocking(partial(self._log_starts, mirrors), self._left_s())
         if isinstance(log_starts, Unanswered):
             return log_starts, log_starts
         translations = groups.translate_positions(
             source_groups, self.flow, survey.maps, self.source.metadata, log_starts
         )
-        on_target = partial(groups.read_target_positions, self.target.settings, translations, metadata, ASK_S)
-        return translations, await ask_blocking(on_target, self._left_s())
+        return translations, await self._on_target(translations, metadata)
+
+    async def _on_target(
+        self, translations: Sequence[GroupTranslation], metadata: ClusterMetadata
+    ) -> tuple[TargetPosition, ...] | Unanswered:
+        """The groups' committed offsets. The source is asked again about those ahead, which a mirror may have synchronized."""
+        read = partial(groups.read_target_positions, self.target.settings, translations, metadata, ASK_S)
+        found = await ask_blocking(read, self._left_s())
+        if isinstance(found, Unanswered) or not any(map(groups.is_ahead, found)):
+            return found
+        now = await self._source_groups()
+        return found if isinstance(now, Unanswered) else groups.with_read_on(found, now)
 
     async def _share_groups(self, survey: Survey | None) -> SharesObserved | Unanswered:
         """Where neither side answers, or MirrorMaker 2 keeps no checkpoints of them, other questions say so."""
@@ -380,8 +389,9 @@ class _Observer:
         lost = self.source.metadata is None
         wanted = tuple(names.values()) or (self._named_as_mirrors(metadata) if lost else ())
         mirrors = tuple(metadata.topics[name] for name in wanted if available(metadata.topics, name))
-        values = {} if isinstance(settings, Unanswered) else settings
-        return Durability(len(metadata.brokers), self.flow.replication_factor, mirrors, values, lost)
+        if isinstance(settings, Unanswered):
+            settings = dict.fromkeys(wanted, Unreachable("settings of mirror topics", settings.why, settings.fix))
+        return Durability(len(metadata.brokers), self.flow.replication_factor, mirrors, settings, lost)
 
     def _named_as_mirrors(self, target: ClusterMetadata) -> tuple[str, ...]:
         """The flow's topics on the target as far as names show: another mirror's, while neither source nor journal is read."""

@@ -135,7 +135,12 @@ def test_group_whose_position_is_further_ahead_on_the_target_is_said_to_be_left_
         "LEFT.orders-0 on RIGHT: it is at 8 there, further ahead: the group was used there; it is left as it is there"
     )
     assert group.detail == said
-    for fine in (replace(ahead, markers_only=True), on_target(5, 5, 9), on_target(3, 5, 9)):
+    for fine in (
+        replace(ahead, markers_only=True),
+        replace(ahead, read_on=True),
+        on_target(5, 5, 9),
+        on_target(3, 5, 9),
+    ):
         (group,) = assess(observed(lost_source(target_positions=(fine,)))).groups
         assert (group.continues, group.detail) == (Continues.EXACTLY, "")
 

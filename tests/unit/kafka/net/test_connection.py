@@ -377,8 +377,9 @@ async def test_connection_that_is_gone_before_its_socket_is_set_up_is_unreachabl
 
     monkeypatch.setattr(transport, "first_success", gone)
     async with listening(silent) as port:
-        with pytest.raises(Unreachable, match="can't be reached"):
+        with pytest.raises(Unreachable, match="can't be reached") as raised:
             await Connection.open("127.0.0.1", port, linger_zero=True)
+    assert "Bad file descriptor" not in raised.value.why
 
 
 async def test_address_that_is_an_ip_is_connected_to_while_every_thread_of_the_resolver_is_busy() -> None:

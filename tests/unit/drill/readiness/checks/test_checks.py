@@ -50,7 +50,9 @@ from drlib.drill.readiness.checks.observations import (
 )
 from drlib.drill.readiness.score import CHECKS, DAY_S, HALVES, HOUR_S, Finding, Severity, check_of
 from drlib.drill.writers.rules import Standby, StandbyWriters, TopicWritten, Writer, Written
+from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.descriptions import ConfigChange, Quota
+from drlib.kafka.admin.errors import ClusterRefused
 from drlib.mirror.monitor import flow_view
 from drlib.mirror.offsets.mirror_maker.mirrored_by import MirrorMakerFlow
 from drlib.mirror.status.event_log import Event
@@ -93,6 +95,11 @@ def up_to(records: int, seconds: float, least: int) -> PartitionStatus:
     """Behind by that many records at most."""
     most = behind(records, seconds)
     return replace(most, position=most.high_watermark - least)
+
+
+def unread(error: DrlibError) -> Durability:
+    """A mirror topic whose settings could not be read."""
+    return replace(durability(), settings={"LEFT.orders": error})
 
 
 def within(committed: int, offset: int, records: int) -> TargetPosition:
@@ -225,6 +232,8 @@ CASES = [
     ("positions-ahead", {"target_positions": (on_target(8, 5, 9),)}, "warn",
      "committed offset 8 is 3 ahead of the source's position, 5", "--reset-offsets --to-offset 5 --execute"),
     ("positions-ahead", {"target_positions": (replace(on_target(8, 5, 9), markers_only=True),)}, "ok", "none ahead", ""),
+    ("positions-ahead", {"target_positions": (replace(on_target(8, 5, 9), read_on=True),)}, "ok", "none ahead", ""),
+    ("positions-ahead", {"target_positions": (replace(on_target(9, 5, 7), read_on=True),)}, "warn", "past the log end", ""),
     ("positions-ahead", {"target_positions": (on_target(9, 9, 9),)}, "ok", "1 position on the target, none ahead", ""),
     ("positions-ahead", {"target_positions": (on_target(9, 9, 7),)}, "warn",
      "past the log end 7", "--to-offset 9"),
@@ -274,6 +283,10 @@ CASES = [
     ("durability", {"durability": durability(2, 2, 0, 2, brokers=2)}, "warn", "the loss of one broker stops producers", ""),
     ("durability", {"durability": durability(minimum=None)}, "unknown", "could not be read",
      "--operation DescribeConfigs --topic"),
+    ("durability", {"durability": unread(ClusterRefused("s", "no right", "", code="TOPIC_AUTHORIZATION_FAILED"))}, "unknown",
+     "could not be read", "--operation DescribeConfigs --topic"),
+    ("durability", {"durability": unread(Unreachable("settings", "no answer within 1 s", "Check its brokers."))}, "unknown",
+     "min.insync.replicas could not be read: no answer within 1 s", "Check its brokers."),
     ("durability", {"durability": durability(1, 1, 0, 1, brokers=1)}, "ok", "1 copy or more", ""),
     ("durability", {"durability": Durability(3, 3, (), {})}, "ok", "no mirror topic yet", ""),
     ("durability", {"durability": Durability(3, 3, (), {}, source_lost=True)}, "critical",

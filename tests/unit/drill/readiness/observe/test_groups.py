@@ -5,8 +5,11 @@ from __future__ import annotations
 import uuid
 from pathlib import Path
 
+import pytest
+from sample_observation import on_target
+
 from drlib.config.settings import load_mirror_settings
-from drlib.drill.readiness.observe.groups import SourceGroups, find_readers, mirrored_positions
+from drlib.drill.readiness.observe.groups import SourceGroups, find_readers, is_ahead, mirrored_positions, with_read_on
 from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.kafka.net.cluster_client import ClusterMetadata, TopicMetadata
 from drlib.model import TopicPartition
@@ -55,3 +58,15 @@ def test_positions_in_deleted_topics_are_left_out_under_any_names(tmp_path: Path
     seen = ClusterMetadata("id", 1, {}, {"orders": TopicMetadata("orders", uuid.UUID(int=1), 0, {}, False)})
     assert mirrored_positions(groups, flow, seen) == {("billing", orders): CommittedOffset(1)}
     assert {at for _, at in mirrored_positions(groups, flow, None)} == {orders, gone}, "it does not say which there are"
+
+
+@pytest.mark.parametrize(("by_now", "read_on"), [(5, False), (4, False), (6, True), (None, False)])
+def test_position_ahead_of_one_that_was_read_before_the_group_read_on_may_be_the_mirrors(
+    by_now: int | None, read_on: bool
+) -> None:
+    """A mirror that synchronizes offsets had put it there between the two questions."""
+    ahead, level = on_target(8, 5, 9), on_target(5, 5, 9)
+    assert (is_ahead(ahead), is_ahead(level), is_ahead(on_target(8, 5, 9, in_use=True))) == (True, False, False)
+    item = ahead.translation
+    now = SourceGroups(0, {} if by_now is None else {item.group: {item.source: CommittedOffset(by_now)}})
+    assert [each.read_on for each in with_read_on((ahead, level), now)] == [read_on, False]
