@@ -187,7 +187,7 @@ class ActiveCluster:
         return NoPointer(
             f"no cluster is active for {self.application}",
             why,
-            "Publish a first pointer with drlib.publish_pointer.",
+            "Publish a first pointer: drlib pointer move FILE CLUSTER, or drlib.publish_pointer.",
         )
 
     def _reach(self, pointer: Pointer) -> ClusterSettings:

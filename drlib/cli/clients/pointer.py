@@ -111,13 +111,15 @@ def move(
     after, no_ends = fitted(after)
     if no_ends:
         print_line(f"The pointer: {no_ends}.", error=True)
+    moving = moved_from(settings, copies, cluster, application)
+    typed, flow = shlex.quote(str(file)), shlex.quote(f"{'FROM' if moving is None else moving.source}->{cluster}")
     print_line(
         "Committed offsets of groups are not translated by this, and nothing keeps producers from the former cluster. "
-        f"A run does all of it: drlib run emergency-failover {shlex.quote(str(file))}; "
-        f"positions only: drlib translate {shlex.quote(str(file))} --flow 'FROM->{cluster}'.",
+        f"A run does all of it: drlib failover {typed} {flow}; "
+        f"positions only: drlib translate {typed} --flow {flow}.",
         error=True,
     )
-    if (moving := moved_from(settings, copies, cluster, application)) is not None:
+    if moving is not None:
         found = refuse_by_hand(settings, moving, allowed=bool(force))
         print_line(f"Producer IDs of {moving.source}: {found}.", error=True)
     elif copies.applications and ((now := copies.undisputed(application)) is None or now.active != cluster):

@@ -148,7 +148,7 @@ def gate_of(view: FlowView, readiness: Readiness | None) -> tuple[str, str]:
     left = f"; not determined: {', '.join(readiness.not_determined)}" if readiness.not_determined else ""
     return (
         OPEN,
-        f"the target can take over, and scores {readiness.score} of 100{left}. drlib run emergency-failover FILE",
+        f"the target can take over, and scores {readiness.score} of 100{left}. drlib failover FILE '{view.flow}'",
     )
 
 

@@ -150,8 +150,8 @@ def advise(
     elif expected is Expected.GONE and source.serves:
         against = f"{source.alias} {source}"
         remedy = (
-            "Use a planned switchover, which loses nothing: drlib run planned-switchover FILE --approve go-home. "
-            "Or give force_reason."
+            "Use a planned switchover, which loses nothing: drlib run planned-switchover FILE "
+            f"-p 'flow={source.alias}->{target.alias}'. Or give force_reason."
         )
     elif expected is Expected.GONE and source.refused and (seen is None or seen.condition not in GONE):
         others = (

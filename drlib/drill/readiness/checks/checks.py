@@ -228,7 +228,8 @@ def _of_flow(drills: PastDrills, observed: FlowObservation) -> tuple[list[PastDr
 
 
 def _drills(drills: PastDrills, observed: FlowObservation, context: CheckContext) -> Judgements:
-    fix = f"Rehearse one beside your applications: {shlex.join(['drlib', 'run', 'rehearse-failover', context.file])}"
+    rehearsal = ["drlib", "run", "rehearse-failover", context.file, "-p", f"flow={observed.flow}"]
+    fix = f"Rehearse one beside your applications: {shlex.join(rehearsal)}"
     runs, early = _of_flow(drills, observed)
     passing = [drill for drill in runs if drill.verdict in PASSING]
     if not runs:

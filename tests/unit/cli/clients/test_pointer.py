@@ -60,6 +60,10 @@ def test_pointer_file_is_shown_moved_with_a_reason_and_shown_again(file: Path, t
     moved = drlib(*move, "--force", "it starts")
     assert moved.returncode == 0
     assert "lyon did not answer. If a pointer of version 4 or above is there" in moved.stderr
+    assert (
+        f"drlib failover {file} 'paris->lyon'; positions only: drlib translate {file} --flow 'paris->lyon'."
+        in moved.stderr
+    )
     assert f"Only {path} can be written" in moved.stderr
     assert f"Version 4 (lyon) is on {path}." in moved.stdout
     for alias in ("paris", "lyon"):

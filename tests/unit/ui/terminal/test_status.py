@@ -66,6 +66,9 @@ def test_render_status_lost_source_says_what_a_failover_loses_and_that_its_gate_
     assert loss(view).startswith("4 records known at ")
     assert "UTC (30 s ago), and what " in loss(view)
     assert gate_of(view, LOST)[0] == "open"
+    assert gate_of(view, LOST)[1].endswith(f"drlib failover FILE '{view.flow}'"), (
+        "also where the file has several flows"
+    )
     assert gate_of(view, None)[0] == "unknown"
     text = " ".join(shown(view).split())
     assert "lost side" in text

@@ -59,6 +59,11 @@ def test_advise_gives_decision_reason_and_remedy(
     assert bool(advice.remedy) is not go
 
 
+def test_advise_of_a_source_that_serves_names_a_planned_move_of_the_flow_without_an_approval_it_may_not_take() -> None:
+    assert "drlib run planned-switchover FILE -p 'flow=LEFT->RIGHT'. Or" in advise(WELL, TARGET, GONE).remedy
+    assert "--approve" not in advise(WELL, TARGET, GONE).remedy
+
+
 def seen(*views: View, settled: bool = True) -> Finding:
     return Finding(judge(views), views, 60.0, settled)
 

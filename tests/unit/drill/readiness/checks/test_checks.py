@@ -324,7 +324,7 @@ CASES = [
      "LEFT and RIGHT have no TLS", ""),
     ("address-certificates", {"certificates": AddressCertificates((), {})}, "ok", "no address that clients keep", ""),
     ("drill-age", {"drills": PastDrills("runs", ())}, "warn", "no drill of LEFT->RIGHT is recorded",
-     "drlib run rehearse-failover "),
+     "drlib run rehearse-failover mm2.properties -p 'flow=LEFT->RIGHT'"),
     ("drill-age", {"drills": PastDrills("runs", (replace(drill("pass", 3), flow="RIGHT->LEFT"),))}, "warn",
      "no drill of LEFT->RIGHT is recorded", "drlib run"),
     ("drill-age", {"drills": PastDrills("runs", (), ("a", "b"))}, "warn", "2 runs not verified", "drlib run"),
