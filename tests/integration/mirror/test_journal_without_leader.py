@@ -15,7 +15,7 @@ from testbed_moves import Place
 
 from drlib import translate_offsets
 from drlib.config.settings import load_mirror_settings
-from drlib.drill.actions.failover.flow_state import observe_flow
+from drlib.drill.actions.failover.observe_flow import observe_flow
 from drlib.errors import Unreachable
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.protocol.error_codes import BrokerError

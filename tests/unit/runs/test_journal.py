@@ -47,7 +47,9 @@ def test_journal_is_readable_by_its_owner_only(written: Path) -> None:
 
 def test_journal_name_is_on_disk_before_its_first_line(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     on_disk = []
-    monkeypatch.setattr(os, "fsync", lambda descriptor: on_disk.append(Path(os.readlink(f"/proc/self/fd/{descriptor}"))))
+    monkeypatch.setattr(
+        os, "fsync", lambda descriptor: on_disk.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")))
+    )
     journal = DrillJournal(path)
     journal.write("run-started")
     journal.close()
