@@ -10,6 +10,7 @@ Longer than most modules: one handle has every blocking call.
 
 import asyncio
 import contextlib
+import copy
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -118,6 +119,12 @@ class Cluster:
     def _timeout_s(self) -> float:
         """What the next call has."""
         return max(_LEAST_S, min(self._each_s, self._end - time.monotonic()))
+
+    def within(self, timeout_s: float) -> Self:
+        """This handle for calls of which each has at most `timeout_s`. It is open for as long as this one is."""
+        found = copy.copy(self)
+        found._each_s = min(self._each_s, timeout_s)
+        return found
 
     def __enter__(self) -> Self:
         if self._together:

@@ -3,14 +3,15 @@
 Rules: a group that has no members, or nothing to read, is not observed, with the reason; it fails nothing. A group with members
 and unread records that does not read, or whose members are not assigned a topic with unread records, fails the step, and so
 does a topic that no producer can write to. One application never waits for another. Every group and every topic has its row,
-from the first look on. The RTO ends when the last application that was observed was served; where none was, or a topic that
-is `written` got no record, it is not measured. Share groups are looked at last (`share_groups.served`).
+from the first look on. A group whose coordinator does not answer is asked again now and then, so that looks at the others stay
+short: by these the RTO is measured. It ends when the last application that was observed was served; where none was, or a topic
+that is `written` got no record, it is not measured. Share groups are looked at last (`share_groups.served`).
 Not for: judging one look (`verify_rules`).
 Longer than most modules: what a watch has seen, and the rows that show it, are one.
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from drlib import clock, formats
@@ -33,6 +34,7 @@ from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import blocking, wire_client
 from drlib.kafka.admin.descriptions import GroupDescription, Range
 from drlib.kafka.admin.errors import ClusterRefused
+from drlib.kafka.admin.group_offsets import Positions
 from drlib.kafka.net.cluster_client import TopicMetadata
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import TopicPartition
@@ -46,6 +48,8 @@ from drlib.runs.waiting import LOOK_S
 _MARKERS: Final = 16  # offsets looked through for the last record: markers have offsets too
 _DESCRIBE_S: Final = 0.5
 _SAY_S: Final = 10.0
+_ANSWER_S: Final = 5.0  # for the coordinators of all groups, at once
+_AGAIN_S: Final = 10.0  # between two questions to those that did not answer
 
 
 class VerifyGroups(ReadOnlyTargetAction):
@@ -207,6 +211,8 @@ class Watch:
         self._leaderless: dict[str, str] = {}
         self._descriptions: dict[str, GroupDescription | DrlibError] = {}
         self._settled_since: dict[str, float] = {}
+        self._unanswered: dict[str, DrlibError] = {}
+        self._again_at = float("-inf")
         self._described_at = self._said_at = float("-inf")
         self._last_records: dict[tuple[TopicPartition, int], int] = {}
         self._written: dict[TopicPartition, int] = {}
@@ -234,7 +240,7 @@ class Watch:
         }
         ends = cluster.log_ends([p for each in local.values() for p in each])
         self._written = {p: end for p, end in ends.items() if p.topic in action.written}
-        committed = cluster.committed(self.groups)
+        committed = self._committed()
         for group in self.groups:
             answer = committed[group]
             now = {} if isinstance(answer, DrlibError) else {p: at.offset for p, at in answer.items()}
@@ -257,10 +263,10 @@ class Watch:
     def look(self) -> bool:
         """Look once more at what is not served yet; True when the watch has ended. Raises after the deadline."""
         action, began_ms, began = self._action, clock.now_ms(), time.monotonic()
-        waited_s = began - self._began
+        waited_s, again_at = began - self._began, self._again_at
         try:
-            self._describe()
-            committed = self._cluster.committed(self.groups)
+            committed = self._committed()
+            self._describe([group for group in self.groups if not isinstance(committed[group], DrlibError)])
             partitions = {p for begins in self._begins.values() for p in begins}
             self._ends = self._cluster.log_ends(partitions | self._written.keys())
             by_ms = clock.now_ms()
@@ -284,7 +290,9 @@ class Watch:
         for topic in action.written:
             if any(self._ends[p] > end for p, end in self._written.items() if p.topic == topic):
                 self._note(topic_row(topic), by_ms, "it is written to")
-        self._looked_ms, self.took_s = began_ms, time.monotonic() - began
+        self._looked_ms = began_ms
+        if self._again_at == again_at:  # what did not answer was not waited for
+            self.took_s = time.monotonic() - began
         seen = {group: verdict.seen for group, verdict in self.verdicts.items()}
         over = rules.done(seen, self.unwritten, waited_s, action.members_s, action.deadline_s)
         self._say_waiting(over)
@@ -298,11 +306,22 @@ class Watch:
         settled_s = 0.0 if since is None else time.monotonic() - since
         return GroupLook(self._read.get(group, {}), described, settled_s, error, group in self._in_use)
 
-    def _describe(self) -> None:
+    def _committed(self) -> dict[str, Positions | DrlibError]:
+        """Where the groups are; those that did not answer last are asked again when it is time."""
+        again = time.monotonic() >= self._again_at
+        groups = [group for group in self.groups if again or group not in self._unanswered]
+        found = self._cluster.within(_ANSWER_S).committed(groups)
+        if silent := {group: answer for group, answer in found.items() if isinstance(answer, DrlibError)}:
+            self._again_at = time.monotonic() + _AGAIN_S
+        self._unanswered = {**{g: why for g, why in self._unanswered.items() if g not in found}, **silent}
+        return {**found, **self._unanswered}
+
+    def _describe(self, groups: Collection[str]) -> None:
+        """The members of `groups`; the coordinators of the others do not answer."""
         now = time.monotonic()
         if now - self._described_at < _DESCRIBE_S:
             return
-        found = self._cluster.group_descriptions(self.groups)
+        found = self._cluster.within(_ANSWER_S).group_descriptions(groups)
         for group, described in found.items():
             before = self._descriptions.get(group)
             same = not isinstance(described, DrlibError) and not isinstance(before, DrlibError)

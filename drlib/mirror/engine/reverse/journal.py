@@ -20,7 +20,7 @@ Rules:
 - In a ring the reverse flow is the incoming one, with a journal for its lanes and one for each of its relays; all of them have
   to be known, and every journal of this flow has to have the topic before one of its lanes copies it: behind that lane's
   records another one could not tell whether the target holds copies of its own that were forgotten.
-Longer than most modules: what is read and what it admits share one lock.
+Longer than most modules: what is read and what it admits share one lock, which no append of a lane holds.
 Not for: the decision about one batch (`drlib.mirror.engine.reverse.rules`).
 """
 
@@ -331,6 +331,7 @@ class ReverseJournal:
         self._admitted: dict[tuple[SourcePartition, uuid.UUID | None], TakenOver | None] = {}
         self._lost = ""
         self._reading = asyncio.Lock()
+        self._appending: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)  # by lane
         self._read_at = float("-inf")  # when the newest reading began, if it got to its end
 
     def claimed(self, lane: int, journal: Sequence[Entry]) -> None:
@@ -450,17 +451,30 @@ class ReverseJournal:
 
         Held is what a reading since `asked` holds, be it another partition's; one of shortly before may admit.
         """
-        async with self._reading:
-            if self._read_at >= asked - FRESH_S:
-                held = await self._judge(stream, journal)
-                if held is None or self._read_at >= asked:
-                    return held
-            if (why := await self._try_to_read()) is not None:
-                return why
-            return await self._judge(stream, journal)
+        async with self._appending[journal.lane]:
+            while True:
+                async with self._reading:
+                    found = await self._judge_fresh(stream, journal, asked)
+                if found is None or isinstance(found, Hold):
+                    return found
+                await journal.append(found)  # other lanes read meanwhile
+                self._journaled.add((journal.lane, stream.key.topic_id))
+                self.remember(journal.partition.partition, found)
 
-    async def _judge(self, stream: SharedPartition, journal: LaneJournal) -> Hold | None:
-        """Admit a partition by what was read, or say why not."""
+    async def _judge_fresh(
+        self, stream: SharedPartition, journal: LaneJournal, asked: float
+    ) -> Hold | Sequence[Entry] | None:
+        """`_judge`, by what was read last where that is recent enough."""
+        if self._read_at >= asked - FRESH_S:
+            found = await self._judge(stream, journal)
+            if not isinstance(found, Hold) or self._read_at >= asked:
+                return found
+        if (why := await self._try_to_read()) is not None:
+            return why
+        return await self._judge(stream, journal)
+
+    async def _judge(self, stream: SharedPartition, journal: LaneJournal) -> Hold | Sequence[Entry] | None:
+        """Admit a partition by what was read, or say why not, or what its lane has to journal before."""
         topic_id = stream.key.topic_id
         if self._lost:
             return Hold(UNDECIDED, self._lost)
@@ -481,10 +495,7 @@ class ReverseJournal:
         if parts or (journal.lane, topic_id) not in self._journaled:
             known = [(hop, each.id) for hop, each in enumerate(self._journals) if each.id is not None]
             entries: list[Entry] = [PartitionShared(SourcePartition(topic_id, number)) for number in sorted(parts)]
-            entries += [SharedRelay(topic_id, hop, id) if hop else Shared(topic_id, id) for hop, id in known]
-            await journal.append(entries)
-            self._journaled.add((journal.lane, topic_id))
-            self.remember(journal.partition.partition, entries)
+            return entries + [SharedRelay(topic_id, hop, id) if hop else Shared(topic_id, id) for hop, id in known]
         found = self._written_before(stream)
         if isinstance(found, Hold):
             return found

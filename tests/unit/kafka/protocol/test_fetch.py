@@ -24,6 +24,12 @@ int16 = st.integers(-(2**15), 2**15 - 1)
 int32 = st.integers(-(2**31), 2**31 - 1)
 int64 = st.integers(-(2**63), 2**63 - 1)
 names = st.text("abcdefghijklmnop.é-", min_size=1, max_size=200)
+
+
+def int32_of(number: int) -> bytes:
+    return number.to_bytes(4, "big")
+
+
 bodies = st.builds(
     lambda head, body: OutgoingBatch(head, memoryview(body), 1, len(head) + len(body)),
     st.binary(min_size=61, max_size=61),
@@ -77,6 +83,7 @@ def test_produce_decode_matches_kafka_python(wanted: list[ProduceResult]) -> Non
         throttle_time_ms=7,
     ).encode()
     assert produce.decode(memoryview(answer)) == wanted
+    assert bytes(answer)[produce.THROTTLE_AT :] == int32_of(7) + b"\0", "the last field, behind it no tag"
 
 
 def test_produce_decode_uses_the_message_of_a_refused_record() -> None:
@@ -232,7 +239,9 @@ def fetch_response(wanted: list[FetchedPartition], code: int, version: int = fet
 
 @given(st.lists(fetched, max_size=4), int16, st.sampled_from(VERSIONS))
 def test_fetch_decode_matches_kafka_python(wanted: list[FetchedPartition], code: int, version: int) -> None:
-    found = fetching.decode(version, memoryview(fetch_response(wanted, code, version)), IDS)
+    response = fetch_response(wanted, code, version)
+    assert response[fetching.THROTTLE_AT :].startswith(int32_of(3)), "the first field"
+    found = fetching.decode(version, memoryview(response), IDS)
     if version < fetching.FLEXIBLE:  # it has no tagged fields
         wanted = [replace(p, diverging_epoch=None, current_leader=-1) for p in wanted]
     assert (found.error_code, found.partitions) == (code, wanted)

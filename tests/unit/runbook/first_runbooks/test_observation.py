@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from first_runbooks import facts_of, group, paris_and_lyon
 
-from drlib.runbook.first_runbooks.observation import SeenGroup
+from drlib.runbook.first_runbooks.observation import FlowFacts, SeenGroup
 
 IDENTITY = (
     "paris->lyon.enabled = true\nreplication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
@@ -29,6 +29,13 @@ def test_facts_of_the_identity_policy_need_the_mirrors_themselves() -> None:
     assert facts.mirrored == {"orders": "orders", "prices": "prices"}
     assert facts.written == ("orders",)
     assert facts.missing == ("prices",)
+
+
+def test_way_back_is_open_but_under_one_name_that_one_direction_copies() -> None:
+    (facts,) = facts_of(paris_and_lyon())
+    seen = FlowFacts(facts.flow, facts.source, facts.target)
+    ways = [seen, replace(seen, keeps_names=True), replace(seen, keeps_names=True, both_ways=True)]
+    assert [each.way_back for each in ways] == [True, False, True]
 
 
 def test_facts_leave_out_internal_topics_heartbeats_and_mirrors_of_the_target() -> None:

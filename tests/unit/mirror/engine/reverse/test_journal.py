@@ -542,6 +542,37 @@ def test_reading_that_broke_off_admits_nothing(cluster: Cluster) -> None:
     asyncio.run(run())
 
 
+@dataclass
+class SlowOwn(Own):
+    """Its journal does not answer. `asked`: since it was written to."""
+
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def append(self, entries: Sequence[Entry]) -> None:
+        self.entries += entries
+        self.asked.set()
+        await asyncio.Event().wait()
+
+
+def test_lane_whose_journal_is_slow_holds_up_its_own_partitions_only(cluster: Cluster) -> None:
+    async def run() -> None:
+        cluster.write(Claim(LANE, 0, 0, "w"), NAMES, *begun(), Shared(THERE, UUID(int=5)))
+        follower, (first, second, third, *_) = journal(cluster), owns()
+        slow = [SlowOwn(lane="lane.1", key=each.key, source=each.source, target=each.target) for each in (first, third)]
+        waiting = [asyncio.create_task(held(follower, own, records_of(LANE.producer_id))) for own in slow]
+        async with asyncio.timeout(30):
+            await slow[0].asked.wait()
+            assert await held(follower, second, records_of(LANE.producer_id, CLIENT)) is None
+            assert await follower.is_remembered(THERE, [second.target], JOURNAL)
+        assert [task.done() for task in waiting] == [False, False]
+        assert not slow[1].entries, "they are written once for the lane"
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+    asyncio.run(run())
+
+
 def test_topic_that_was_read_is_remembered_for_the_other_flow(cluster: Cluster) -> None:
     async def run() -> None:
         follower = journal(ready_cluster(cluster))
