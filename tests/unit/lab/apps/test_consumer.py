@@ -13,7 +13,7 @@ from drlib.client.pointer import Pointer
 from drlib.client.read_plan import ReadPlan, held
 from drlib.kafka.admin.descriptions import Record
 from drlib.lab.apps import consumer
-from drlib.lab.apps.consumer import ConsumerRun, readable, processed_in_doubt
+from drlib.lab.apps.consumer import ConsumerRun, processed_in_doubt, readable
 from drlib.lab.apps.process import Stop
 from drlib.lab.apps.specs import ConsumerSpec
 from drlib.lab.checker.history import Mirrored
@@ -81,10 +81,14 @@ def test_settle_unanswered_commit_by_group_position() -> None:
     found = {"a": there("a", 0, 17), "b": there("b", 0, 18), "c": there("c", 1, 13)}
     taken = processed_in_doubt(batch, found, {0: 19, 1: 14})
     assert [r.offset for r in taken] == [7, 8, 3, 4]  # d was never mirrored: it will not come again
-    assert [r.offset for r in processed_in_doubt(batch[3:], found, {1: 13})] == [4]  # nothing says that it was not taken
+    assert [r.offset for r in processed_in_doubt(batch[3:], found, {1: 13})] == [
+        4
+    ]  # nothing says that it was not taken
     # a commit that failed leaves d unprocessed: it must not be processed before c, which is read again
     assert processed_in_doubt(batch, found, {0: 17, 1: 13}) == ()
-    assert [r.offset for r in processed_in_doubt(batch, found, {0: 18})] == [7]  # without a position it reads from the start
+    assert [r.offset for r in processed_in_doubt(batch, found, {0: 18})] == [
+        7
+    ]  # without a position it reads from the start
     assert processed_in_doubt((), found, {0: 19}) == ()
 
 
