@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from drlib.drill.actions.failback.returned_rules import Found, Procedure
 from drlib.drill.assessment.assessment import Next
-from drlib.drill.assessment.returning import Return, Stage, TailRecord, TopicTail
+from drlib.drill.assessment.returning import ReturnAssessment, Stage, TailRecord, TopicTail
 
 NOW = 1_795_600_000_000
-MADE = Return(
+MADE = ReturnAssessment(
     flow="paris->lyon",
     at_ms=NOW,
     source="paris",

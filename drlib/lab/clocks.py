@@ -41,7 +41,9 @@ def behind_ms(lab_dir: Path, machine: str) -> int:
     except FileNotFoundError:
         return 0
     except (OSError, Undecodable) as error:
-        raise UsageError(f"the clock of {machine}", str(error), f"Delete {_file(lab_dir, machine)}.") from None
+        raise UsageError(
+            f"the clock of {machine} cannot be read", str(error), f"Delete {_file(lab_dir, machine)}."
+        ) from None
 
 
 def set_all_right(lab_dir: Path) -> None:

@@ -31,7 +31,7 @@ from drlib.ui.terminal.plain_console import plain_console
 if TYPE_CHECKING:
     from drlib.cli.drill.followed_run import FailbackScreen
     from drlib.config.settings import MirrorSettings
-    from drlib.drill.assessment.returning import Return, Stage
+    from drlib.drill.assessment.returning import ReturnAssessment, Stage
     from drlib.model import Flow
     from drlib.runbook.file.model import Runbook
 
@@ -148,13 +148,13 @@ def _book(given: Path | None, file: Path, flow: Flow, stage: Stage) -> Runbook:
     return book
 
 
-def _nothing(made: Return) -> str:
+def _nothing(made: ReturnAssessment) -> str:
     from drlib.ui.terminal import failover as texts
 
     return texts.result_json({"verdict": None, "exit_code": 0, "run": made.run, "why": made.why}) + "\n"
 
 
-def _refuse(made: Return) -> None:
+def _refuse(made: ReturnAssessment) -> None:
     """Raises what stands in the way."""
     from drlib.drill.assessment.assessment import Next
 
@@ -176,7 +176,7 @@ class _Begun:
     held: bool
 
 
-def _begun(made: Return, runs_dir: Path) -> _Begun | None:
+def _begun(made: ReturnAssessment, runs_dir: Path) -> _Begun | None:
     from drlib.drill.actions.failback.unreplicated_actions import settles_as
     from drlib.drill.assessment.assessment import Next
     from drlib.drill.run import planning
@@ -189,7 +189,9 @@ def _begun(made: Return, runs_dir: Path) -> _Begun | None:
     return _Begun(made.unfinished.run, asked.runbook, tail, drills.held_by_executor(folder))
 
 
-def _refuse_other_options(made: Return, file: Path, begun: _Begun, tail: Settle | None, runbook: Path | None) -> None:
+def _refuse_other_options(
+    made: ReturnAssessment, file: Path, begun: _Begun, tail: Settle | None, runbook: Path | None
+) -> None:
     """Raises `UsageError` for options that the run which is continued was not begun with; not while a process runs it. A
     fail-back settles nothing, so that the choice for the reprotect before it may be given again."""
     from drlib.drill.assessment.returning import Stage
@@ -207,7 +209,7 @@ def _refuse_other_options(made: Return, file: Path, begun: _Begun, tail: Settle 
     refuse_other_options(begun.run, others, again)
 
 
-def _settling(made: Return, tail: Settle | None) -> Settle:
+def _settling(made: ReturnAssessment, tail: Settle | None) -> Settle:
     """What becomes of the unreplicated records: as was given, or as is typed. Raises `ApprovalMissing` without a terminal,
     `UsageError` for recovering records that the target may have."""
     from drlib.ui.terminal import failover as texts
@@ -235,7 +237,7 @@ def _settling(made: Return, tail: Settle | None) -> Settle:
 
 
 def _carry_out(
-    made: Return,
+    made: ReturnAssessment,
     books: dict[Stage, Runbook],
     file: Path,
     runs_dir: Path,
@@ -278,7 +280,7 @@ def _carry_out(
     return code
 
 
-def _tail_of(book: Runbook, made: Return, tail: Settle | None, how: Settle) -> list[str]:
+def _tail_of(book: Runbook, made: ReturnAssessment, tail: Settle | None, how: Settle) -> list[str]:
     """The parameter that says what becomes of the unreplicated records, `how`; also where there is none yet, as records may be
     written until the fence. Raises `UsageError` where the runbook fixes it, and there are such records or `tail` was given."""
     if "tail" in book.parameters:

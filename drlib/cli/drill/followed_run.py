@@ -24,7 +24,7 @@ from drlib.outgoing.terminal import show, write_document
 if TYPE_CHECKING:
     from drlib.config.settings import MirrorSettings
     from drlib.drill.assessment.assessment import Assessment
-    from drlib.drill.assessment.returning import Return
+    from drlib.drill.assessment.returning import ReturnAssessment
     from drlib.drill.plan.plan import Step
     from drlib.model import Flow
     from drlib.runbook.execution.execute import Listener, RunResult
@@ -139,7 +139,7 @@ def show_next(made: Assessment, file: Path) -> None:
 class FailbackScreen(FollowedScreen):
     """The runs of the way back, and what protects the source afterwards."""
 
-    def __init__(self, made: Return, file: Path, *, as_json: bool) -> None:
+    def __init__(self, made: ReturnAssessment, file: Path, *, as_json: bool) -> None:
         super().__init__(made.source, file, as_json=as_json)
         self._made = made
 

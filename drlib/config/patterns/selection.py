@@ -93,7 +93,7 @@ def _too_slow(patterns: tuple[str, ...], name: str) -> PatternTooSlow:
         f"the patterns `{shortened(', '.join(patterns))}` take too long",
         f"matching `{shortened(name)}` did not end within {TIME_LIMIT_S:g} s: a repetition in them can be read in too "
         "many ways, as in (a|aa)+",
-        "Repeat something that can be read in one way only, or list the names.",
+        "Write them without an ambiguous repetition, or list the names.",
     )
 
 

@@ -9,7 +9,7 @@ Not for: asking (`observe_return`), showing (`drlib.ui.terminal.failover`).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Final
 
@@ -68,46 +68,30 @@ class TailRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedReturn:
-    """What was asked at `at_ms`. `record`: of the flow on its target, as the opposite flow leaves it; None: it did not say.
+class KnownOfReturn:
+    """What an observation and its assessment have in common.
 
-    `source_why`: why what answers in the source's place is not determined, so that `seen` says nothing; empty where it is;
-    `unanswered`: because a cluster did not answer a question.
     `tail`: None where it was not asked or not determined, with `tail_why`; `examples`: some of its records; `read_there`: by
-    group, how many of these records it had read on the source. `workers`: of the flow itself. `back_workers` and
-    `back_missing`: of the flow back, its workers and the offsets that the source lacks; None: unknown, `back_why`.
-    `one_way`: names are kept, so that the flow cannot be reversed. Of flows of MirrorMaker 2: `in_doubt`, how many of the
-    records in `tail` the target may have; `back_mirror_maker`, whether it runs for the flow back, in words; `read_again`, by
-    group, how many records it would read again at most, were it moved now, None: unknown, `read_again_why`. `both_ways`: both
-    directions copy every topic under one name, so nothing is settled; then `read_again` is of these, `crossed` are the records
-    that came late (None: unknown, `crossed_why`), and `read_there` how many of these each group had read on the source,
-    or fewer with `read_there_at_most`.
+    group, how many of these records it had read on the source. `back_workers` and `back_missing`: of the flow back, its
+    workers and the offsets that the source lacks; None: unknown, `back_why`. Of flows of MirrorMaker 2: `in_doubt`, how many
+    of the records in `tail` the target may have; `back_mirror_maker`, whether it runs for the flow back, in words;
+    `read_again`, by group, how many records it would read again at most, were it moved now, None: unknown, `read_again_why`.
+    `both_ways`: both directions copy every topic under one name, so nothing is settled; then `read_again` is of these,
+    `crossed` are the records that came late (None: unknown, `crossed_why`), and `read_there` how many of these each group had
+    read on the source, or fewer with `read_there_at_most`.
     """
 
-    flow: Flow
     at_ms: int
-    file: str
-    record: LeaseRecord | None
-    record_why: str
     pointer: str | None
-    seen: SeenSource
-    target: Side
     tail: tuple[TopicTail, ...] | None
     tail_why: str
     read_there: Mapping[str, int]
     examples: tuple[TailRecord, ...] = ()
-    workers: int | None
     back_enabled: bool
     back_workers: int | None
     back_missing: int | None
     back_why: str
-    unfinished: UnfinishedRuns
-    source_why: str = ""
-    unanswered: bool = False
-    folder_here: bool = False
     next_step: str = ""
-    supersede: str = ""
-    one_way: bool = False
     in_doubt: int = 0
     back_mirror_maker: str = ""
     read_again: Mapping[str, int] | None = field(default_factory=dict)
@@ -119,30 +103,44 @@ class ObservedReturn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Return:
+class ObservedReturn(KnownOfReturn):
+    """What was asked at `at_ms`. `record`: of the flow on its target, as the opposite flow leaves it; None: it did not say.
+
+    `source_why`: why what answers in the source's place is not determined, so that `seen` says nothing; empty where it is;
+    `unanswered`: because a cluster did not answer a question. `workers`: of the flow itself. `one_way`: names are kept, so that
+    the flow cannot be reversed.
+    """
+
+    flow: Flow
+    file: str
+    record: LeaseRecord | None
+    record_why: str
+    seen: SeenSource
+    target: Side
+    workers: int | None
+    unfinished: UnfinishedRuns
+    source_why: str = ""
+    unanswered: bool = False
+    folder_here: bool = False
+    supersede: str = ""
+    one_way: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReturnAssessment(KnownOfReturn):
     """What is known, and what comes next: `next`, `why` and `remedy`; `stages` are the runbooks that are left to run."""
 
     flow: str
-    at_ms: int
     source: str
     target: str
     state: str
     since_ms: int
     by_run: str
-    pointer: str | None
     source_state: str
     found: str
     procedure: str
     found_why: str
     target_state: str
-    tail: tuple[TopicTail, ...] | None
-    tail_why: str
-    read_there: Mapping[str, int]
-    examples: tuple[TailRecord, ...]
-    back_enabled: bool
-    back_workers: int | None
-    back_missing: int | None
-    back_why: str
     unfinished: UnfinishedRun | None
     supersede_means: str
     stages: tuple[Stage, ...]
@@ -151,15 +149,6 @@ class Return:
     remedy: str
     unreachable: bool
     run: str = ""
-    next_step: str = ""
-    in_doubt: int = 0
-    back_mirror_maker: str = ""
-    read_again: Mapping[str, int] | None = field(default_factory=dict)
-    read_again_why: str = ""
-    both_ways: bool = False
-    crossed: tuple[TopicCrossed, ...] | None = None
-    crossed_why: str = ""
-    read_there_at_most: bool = False
 
     @property
     def tail_records(self) -> int | None:
@@ -171,34 +160,25 @@ class Return:
         return not self.both_ways and self.next is Next.BEGIN and Stage.REPROTECT in self.stages
 
 
-def assess_return(seen: ObservedReturn) -> Return:
+def assess_return(seen: ObservedReturn) -> ReturnAssessment:
     """The assessment of what was observed."""
     verdict = judge(seen.seen, seen.file)
     run = seen.unfinished.of(str(seen.flow))
     state = None if seen.record is None else seen.record.state
     silent = seen.unanswered if seen.source_why else not seen.seen.side.answers
-    made = Return(
+    made = ReturnAssessment(
+        **{each.name: getattr(seen, each.name) for each in fields(KnownOfReturn)},
         flow=str(seen.flow),
-        at_ms=seen.at_ms,
         source=seen.flow.source,
         target=seen.flow.target,
         state="unknown" if state is None else state.value,
         since_ms=0 if seen.record is None else seen.record.since_ms,
         by_run="" if seen.record is None else seen.record.run,
-        pointer=seen.pointer,
         source_state="not determined" if seen.source_why else str(seen.seen.side),
         found="unknown" if seen.source_why else verdict.found.value,
         procedure="" if seen.source_why else verdict.procedure.value,
         found_why=seen.source_why or verdict.why,
         target_state=str(seen.target),
-        tail=seen.tail,
-        tail_why=seen.tail_why,
-        read_there=seen.read_there,
-        examples=seen.examples,
-        back_enabled=seen.back_enabled,
-        back_workers=seen.back_workers,
-        back_missing=seen.back_missing,
-        back_why=seen.back_why,
         unfinished=run,
         supersede_means="" if run is None else supersede_means(run),
         stages=() if state is None else STAGES.get(state, ()),
@@ -206,20 +186,11 @@ def assess_return(seen: ObservedReturn) -> Return:
         why="",
         remedy="",
         unreachable=not seen.target.answers or silent,
-        next_step=seen.next_step,
-        in_doubt=seen.in_doubt,
-        back_mirror_maker=seen.back_mirror_maker,
-        read_again=seen.read_again,
-        read_again_why=seen.read_again_why,
-        both_ways=seen.both_ways,
-        crossed=seen.crossed,
-        crossed_why=seen.crossed_why,
-        read_there_at_most=seen.read_there_at_most,
     )
     return _with_next(made, seen, verdict)
 
 
-def _with_next(made: Return, seen: ObservedReturn, verdict: Verdict) -> Return:
+def _with_next(made: ReturnAssessment, seen: ObservedReturn, verdict: Verdict) -> ReturnAssessment:
     run, record = made.unfinished, seen.record
     if record is None:
         return replace(
@@ -249,7 +220,7 @@ def _with_next(made: Return, seen: ObservedReturn, verdict: Verdict) -> Return:
     return replace(made, why=f"{made.source} is {verdict.found}; {' and '.join(made.stages)} follow")
 
 
-def _gone_home(made: Return, seen: ObservedReturn, record: LeaseRecord) -> Return:
+def _gone_home(made: ReturnAssessment, seen: ObservedReturn, record: LeaseRecord) -> ReturnAssessment:
     """Only a fail-back moves the pointer to the source, so people did: the steps would hold those that the source serves."""
     why = f"{made.flow} is {_recorded(record)}, but the pointer names {made.source}"
     remedy = (
@@ -265,7 +236,7 @@ def _recorded(record: LeaseRecord) -> str:
     return f"{record.state}{since}{f', by run {record.run}' if record.run else ''}"
 
 
-def _without_stages(made: Return, seen: ObservedReturn, record: LeaseRecord) -> Return:
+def _without_stages(made: ReturnAssessment, seen: ObservedReturn, record: LeaseRecord) -> ReturnAssessment:
     if made.unfinished is not None:
         run = made.unfinished
         why = f"{made.flow} is {run.state}, by run {run.run} ({run.mode}): it is not failed over yet"
@@ -287,7 +258,7 @@ def _without_stages(made: Return, seen: ObservedReturn, record: LeaseRecord) -> 
     return replace(made, next=Next.NOTHING, why=f"{made.flow} is {_recorded(record)}{where}", remedy="", run=record.run)
 
 
-def _refusal(made: Return, seen: ObservedReturn, verdict: Verdict) -> tuple[str, str] | None:
+def _refusal(made: ReturnAssessment, seen: ObservedReturn, verdict: Verdict) -> tuple[str, str] | None:
     """Why the way back does not begin, and the remedy."""
     file, back = seen.file, seen.flow.reverse
     if not seen.target.serves:

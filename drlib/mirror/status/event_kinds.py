@@ -48,7 +48,7 @@ _REMIRROR: Final = "To mirror the topic again from the start of the source: drli
 KINDS: Final[Mapping[str, Kind]] = {
     "SourceUnreachable": Kind(
         "the source cluster cannot be read; records already fetched are still delivered",
-        "Check its brokers and the link; mirroring resumes by itself. If it stays down: drlib translate, then fail over.",
+        "Check its brokers and the link; mirroring resumes by itself. If it stays down: drlib failover FILE.",
         per_flow=True,
         level=Level.ERROR,
     ),
@@ -187,7 +187,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         about=PARTITION,
     ),
     "TakeoverDiffers": Kind(
-        "from some offset down, what MirrorMaker 2 copied cannot be matched with its source; positions there stay bounded",
+        "below some offset, what MirrorMaker 2 copied cannot be matched with its source; positions there stay bounded",
         "Nothing, if a connector transforms or filters these records. Else compare both topics: drlib run nightly-audit.",
         lasts_s=DAY_S,
         about=PARTITION,
@@ -205,9 +205,9 @@ KINDS: Final[Mapping[str, Kind]] = {
         about=TOPIC,
     ),
     "PatternTooSlow": Kind(
-        "a pattern of the file takes too long to be matched with a name on the clusters, which counts as not chosen: the topic "
-        "or group is not mirrored, the setting not copied",
-        "Rewrite the pattern so that a repetition can be read in one way only, or list the names, and restart the worker.",
+        "matching a name on the clusters with a pattern of the file takes too long, so the name counts as not matched: its "
+        "topic or group is not mirrored, its setting not copied",
+        "Write the pattern without an ambiguous repetition, such as (a|aa)+, or list the names, and restart the worker.",
         lasts_s=DAY_S,
         level=Level.ERROR,
     ),
@@ -284,7 +284,8 @@ KINDS: Final[Mapping[str, Kind]] = {
         level=Level.ERROR,
     ),
     "CopiesUnknown": Kind(
-        "which records are copies of the reverse flow, in a ring of the incoming one, is unknown: the partition is parked",
+        "it is unknown which records of the source the reverse flow (in a ring: the incoming flow) copied there, so the "
+        "partition is parked",
         "Restore that flow's journal. Or mirror the topic one way only: leave it out of that flow, restart the workers and, "
         "once the source has all that the target has, delete it on the target and have it copied again: drlib remirror. It is "
         "tried again by itself.",
@@ -522,7 +523,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "GroupAhead": Kind(
         "a committed offset on the target is ahead of the translated one; it is never set back",
-        "Nothing, if the group moved there.",
+        "Nothing, if the group moved there. Otherwise find the client that commits under this group on the target.",
         level=Level.INFO,
     ),
     "GroupPastEnd": Kind(

@@ -19,7 +19,7 @@ from drlib.drill.actions.failback.returned_rules import Procedure
 from drlib.drill.assessment.assessment import Assessment, Continues, Gate, GroupOutlook, Next
 from drlib.drill.assessment.moved_applications import GroupChange, ProducerChange
 from drlib.drill.assessment.observe_return import Mirrored
-from drlib.drill.assessment.returning import Return, Stage, TailRecord, TopicTail
+from drlib.drill.assessment.returning import ReturnAssessment, Stage, TailRecord, TopicTail
 from drlib.drill.session.unfinished_runs import UnfinishedRun
 from drlib.mirror.offsets.unreplicated.rules import Settle
 from drlib.runs.journal import Scalar
@@ -43,7 +43,9 @@ def render_assessment(made: Assessment) -> RenderableType:
     return _screen(made, _HEADS[made.next], _rows(made))
 
 
-def _screen(made: Assessment | Return, head: tuple[str, str], rows: Iterator[tuple[str, str, str]]) -> RenderableType:
+def _screen(
+    made: Assessment | ReturnAssessment, head: tuple[str, str], rows: Iterator[tuple[str, str, str]]
+) -> RenderableType:
     """`head`: what comes next, and how it is written."""
     table = pairs()
     for name, text, colour in rows:
@@ -206,17 +208,17 @@ _BECOMES: Final[Mapping[Settle, str]] = {
 }
 
 
-def render_return(made: Return, chosen: Settle | None) -> RenderableType:
+def render_return(made: ReturnAssessment, chosen: Settle | None) -> RenderableType:
     """The whole assessment, then what comes next and why. `chosen`: what becomes of the unreplicated records."""
     return _screen(made, _RETURN_HEADS[made.next], _return_rows(made, chosen))
 
 
-def return_json(made: Return) -> str:
+def return_json(made: ReturnAssessment) -> str:
     """All of it, with `"event": "assessment"`."""
     return document("assessment", {**asdict(made), "tail_records": made.tail_records})
 
 
-def _return_rows(made: Return, chosen: Settle | None) -> Iterator[tuple[str, str, str]]:
+def _return_rows(made: ReturnAssessment, chosen: Settle | None) -> Iterator[tuple[str, str, str]]:
     """Name, text and colour."""
     since = f" since {formats.second(made.since_ms)} UTC" if made.since_ms else ""
     yield made.flow, f"{made.state}{since}{f', by run {made.by_run}' if made.by_run else ''}", ""
@@ -236,7 +238,7 @@ def _return_rows(made: Return, chosen: Settle | None) -> Iterator[tuple[str, str
         yield _unfinished(made.unfinished, made.supersede_means)
 
 
-def _tail_rows(made: Return, chosen: Settle | None) -> Iterator[tuple[str, str, str]]:
+def _tail_rows(made: ReturnAssessment, chosen: Settle | None) -> Iterator[tuple[str, str, str]]:
     name = "unreplicated"
     if made.tail is None:
         yield name, f"records that only {made.source} has: unknown: {made.tail_why}", "yellow"
@@ -258,7 +260,7 @@ def _tail_rows(made: Return, chosen: Settle | None) -> Iterator[tuple[str, str, 
         yield "", f"{chosen}: {_BECOMES[chosen]}", ""
 
 
-def _late_rows(made: Return) -> Iterator[tuple[str, str, str]]:
+def _late_rows(made: ReturnAssessment) -> Iterator[tuple[str, str, str]]:
     """Records that only the source had, where both directions copy."""
     name = "late"
     if made.crossed is None:
@@ -299,7 +301,7 @@ def record_words(record: TailRecord) -> str:
     return f"{at}: key '{record.key}', {record.bytes:,} B, of {formats.second(record.timestamp_ms)} UTC"
 
 
-def _way_back(made: Return) -> str:
+def _way_back(made: ReturnAssessment) -> str:
     if not made.back_enabled:
         return "not enabled in the file"
     workers = "workers unknown" if made.back_workers is None else f"{made.back_workers} workers"
@@ -309,7 +311,7 @@ def _way_back(made: Return) -> str:
     return f"{workers}, {lag}"
 
 
-def _again_rows(made: Return) -> Iterator[tuple[str, str, str]]:
+def _again_rows(made: ReturnAssessment) -> Iterator[tuple[str, str, str]]:
     if made.read_again is None:
         yield "", f"how many records groups read again is unknown: {made.read_again_why}", "yellow"
         return

@@ -76,7 +76,7 @@ class VerifyGroups(ReadOnlyTargetAction):
 
     def nothing_before(self) -> UsageError:
         what = f"no group of {', '.join(self.groups)} was moved"
-        return UsageError("nothing can be verified", what, "Translate groups before it.")
+        return UsageError("nothing can be verified", what, "Put groups.translate with these groups before this step.")
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         """Raises `Unreachable` naming each application that is not served and why, `UsageError` for an unusable topic."""

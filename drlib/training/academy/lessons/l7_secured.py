@@ -147,7 +147,7 @@ class SecuredRecovery(ApplicationsLesson):
             raise UsageError(
                 f"{self.topic} does not exist on {alias}",
                 "drlib failover creates the topics that producers write to, before it moves the pointer",
-                "Move the applications when its document applications has come.",
+                "Move the applications once it has printed the document `applications`.",
             )
         for name, those in named.items():
             application = self._application(name)

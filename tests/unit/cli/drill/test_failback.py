@@ -21,7 +21,7 @@ from drlib.cli.drill import failback, followed_run, run
 from drlib.cli.drill.confirmation import choose_runbook
 from drlib.drill.assessment import observe_return, returning
 from drlib.drill.assessment.assessment import Next
-from drlib.drill.assessment.returning import Return, Stage
+from drlib.drill.assessment.returning import ReturnAssessment, Stage
 from drlib.drill.plan.plan import Mode, Plan, Step, StepPlan
 from drlib.drill.run import planning
 from drlib.drill.run.request import Request
@@ -190,7 +190,7 @@ def test_fail_back_that_continues_takes_the_choice_of_the_reprotect_before_it_ag
     assert begun_by(monkeypatch, made, file, tmp_path, Settle.RECOVER) == [["r7"]]
 
 
-def left(folder: Path, steps: Sequence[Step], book: str) -> Return:
+def left(folder: Path, steps: Sequence[Step], book: str) -> ReturnAssessment:
     """The assessment where the run in `folder` was left and continues."""
     folder.mkdir(parents=True)
     wanted = drill(*steps, mode=Mode.PLANNED)
@@ -202,7 +202,7 @@ def left(folder: Path, steps: Sequence[Step], book: str) -> Return:
 
 def begun_by(
     monkeypatch: pytest.MonkeyPatch,
-    made: Return,
+    made: ReturnAssessment,
     file: Path,
     tmp_path: Path,
     tail: Settle | None,

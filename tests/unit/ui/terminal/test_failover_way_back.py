@@ -11,7 +11,7 @@ from sample_return import MADE
 
 from drlib.drill.assessment.assessment import Next
 from drlib.drill.assessment.observe_return import Mirrored
-from drlib.drill.assessment.returning import Return, TopicTail
+from drlib.drill.assessment.returning import ReturnAssessment, TopicTail
 from drlib.mirror.offsets.unreplicated.crossed import TopicCrossed
 from drlib.mirror.offsets.unreplicated.rules import Settle
 from drlib.runs.journal import Scalar
@@ -19,7 +19,7 @@ from drlib.ui.terminal import failover
 from drlib.ui.terminal.failover import SHOWN
 
 
-def text(made: Return, chosen: Settle | None = None) -> str:
+def text(made: ReturnAssessment, chosen: Settle | None = None) -> str:
     out = io.StringIO()
     Console(file=out, width=200).print(failover.render_return(made, chosen))
     return out.getvalue()
