@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from drlib.drill.actions.groups.rehearsal import PREFIX
+from drlib.drill.actions.groups.tried_positions import left_by
 from drlib.drill.plan.lease_record import LeaseRecord
 from drlib.drill.plan.plan import Mode
 from drlib.drill.plan.progress import Noted
@@ -19,7 +20,9 @@ from drlib.drill.plan.supersede import mode_of
 from drlib.drill.run import planning
 from drlib.drill.run.runner import LOCK
 from drlib.drill.session import scorecard as session_score
+from drlib.drill.step.step_output import DETAILS
 from drlib.errors import DrlibError
+from drlib.formats import first_few
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.runs import journal
@@ -33,8 +36,9 @@ _NAMED: Final = 3  # groups, in a message
 
 
 def mark_and_clean_up(gone: LeaseRecord, by: str, target: ClusterSettings) -> str:
-    """Mark the run of `gone` as superseded by `by` and remove what a rehearsal left on `target`; what was done, in words."""
-    said = [mark(gone, by)]
+    """Mark the run of `gone` as superseded by `by` and remove what a rehearsal left on `target`; what was done, and which
+    groups a planned move left placed there, in words."""
+    said = [mark(gone, by), *placed(gone, target.alias)]
     if mode_of(gone) is Mode.PRACTICE:
         said.append(remove_shadows(gone.run, target))
     return "; ".join(said)
@@ -60,6 +64,21 @@ def mark(gone: LeaseRecord, by: str) -> str:
     except (DrlibError, OSError) as error:
         return f"its folder {folder} is not marked ({error})"
     return f"its folder {folder} is marked"
+
+
+def placed(gone: LeaseRecord, target: str) -> tuple[str, ...]:
+    """Which groups the run of `gone` placed on `target` for a move that it did not end, in words; nothing where it placed none,
+    or its folder is elsewhere."""
+    if not gone.folder or gone.host != socket.gethostname():
+        return ()
+    try:
+        groups = sorted({move.group for move in left_by(Path(gone.folder), target)})
+    except (DrlibError, OSError) as error:
+        return (f"which groups it placed on {target} is unknown ({error})",)
+    if not groups:
+        return ()
+    where = f"{Path(gone.folder) / DETAILS}/positions.tried.* has where they were before"
+    return (f"groups that it placed on {target}, as if they had read there, stay so: {first_few(groups)}; {where}",)
 
 
 def remove_shadows(run: str, target: ClusterSettings) -> str:

@@ -1,26 +1,31 @@
 """Action `mirror.drain`: wait until the target has all the source had; with the source lost, all that can still arrive.
 
 Rules: a drain in a planned move ends with nothing missing, or does not end; a source that answers in part, as while a broker
-restarts, has the deadline for a lost source to answer wholly. With the source gone it ends when nothing more
+restarts, has the deadline for a lost source to answer wholly. What a third cluster fills grows on; it is waited for as far as
+it had come when its end was first seen. With the source gone it ends when nothing more
 can arrive, or at the deadline for a lost source, and what is known to be missing is the least the RPO can be. What is unknown
 is None, never a guess.
 """
 
 import time
+from collections.abc import Sequence
 from typing import Final
 
 from drlib.drill.actions.failover.data_loss import worst_s
 from drlib.drill.actions.failover.observe_flow import ObservedFlow, observe_flow, partition_losses
 from drlib.drill.actions.failover.triage_rules import Expected
+from drlib.drill.actions.moving.other_copies import filled_by_others
 from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.argument_types import Seconds
 from drlib.drill.step.flow_arguments import ProbeDeadline, ReadOnlyTargetAction, Shared
 from drlib.drill.step.known_silence import AGAIN_S, ask_in_run
 from drlib.drill.step.step_output import ScorecardPart
 from drlib.errors import Unreachable
+from drlib.formats import first_few
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import ANSWER_S
 from drlib.kafka.admin.descriptions import Range
+from drlib.mirror.status.worker_status import PartitionStatus
 from drlib.model import TopicPartition
 from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar
@@ -45,6 +50,7 @@ class DrainMirror(ProbeDeadline, ReadOnlyTargetAction):
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         began, mirrored, since = time.monotonic(), -1, -1.0
         answered = served = began
+        begun: dict[TopicPartition, int] = {}
         lost_s = min(self.deadline_s, self.probe_s)
         answer = ask_in_run(self.context, [self.source_cluster], min(ANSWER_S, self.probe_s))[self.flow.source]
         silence = answer.why if isinstance(answer, Unreachable) else ""
@@ -68,8 +74,13 @@ class DrainMirror(ProbeDeadline, ReadOnlyTargetAction):
                     abort.wait(LOOK_S)
                     continue
                 raise Unreachable(f"{self.flow.source} does not serve", lost, "Fail over instead.")
-            if not gone and (self.expect is Expected.SERVING or not state.behind) and self._all_there(state):
-                return self._done(state, 0, "every record of the source is on the target")
+            awaited = self._awaited(state, begun) if self.expect is Expected.SERVING and not gone else state.behind
+            if not gone and (self.expect is Expected.SERVING or not state.behind) and self._all_there(state, awaited):
+                grown = sorted({p.topic for p in state.behind} - {p.topic for p in awaited})
+                since = (
+                    f", and of {first_few(grown)}, which another cluster fills, those of the beginning" if grown else ""
+                )
+                return self._done(state, 0, f"every record of the source is on the target{since}")
             there = state.survey.target_partly
             total = sum(p.mirrored for p in state.view.partitions)
             if total != mirrored:
@@ -87,7 +98,7 @@ class DrainMirror(ProbeDeadline, ReadOnlyTargetAction):
                 why = f"{self.flow.source} answers and is still written to after {self.deadline_s:g} s"
                 return self._done(state, state.not_mirrored, why)
             if late:
-                behind = ", ".join(f"{p.topic}-{p.partition} by {p.lag if p.known else '?'}" for p in state.behind[:5])
+                behind = ", ".join(f"{p.topic}-{p.partition} by {p.lag if p.known else '?'}" for p in awaited[:5])
                 behind = "; ".join(filter(None, (behind, there)))
                 raise Unreachable(
                     "the mirror did not drain",
@@ -96,15 +107,24 @@ class DrainMirror(ProbeDeadline, ReadOnlyTargetAction):
                 )
             abort.wait(LOOK_S)
 
-    def _all_there(self, state: ObservedFlow) -> bool:
-        """Is what is left of the source's logs nothing but markers of transactions?"""
-        if not state.view.partitions or state.not_mirrored is None or state.not_mirrored > _MOST_READ:
+    def _awaited(self, state: ObservedFlow, begun: dict[TopicPartition, int]) -> Sequence[PartitionStatus]:
+        """The partitions that are behind; of those that a third cluster fills, the ones that lack what was there when their end
+        was first seen, which `begun` keeps."""
+        filled = filled_by_others(self.context.mirror_settings(), self.flow, {p.topic for p in state.view.partitions})
+        for p in state.view.partitions:
+            if p.topic in filled and p.known:
+                begun.setdefault(TopicPartition(p.topic, p.partition), p.high_watermark)
+        return [p for p in state.behind if p.mirrored < begun.get(TopicPartition(p.topic, p.partition), p.mirrored + 1)]
+
+    def _all_there(self, state: ObservedFlow, awaited: Sequence[PartitionStatus]) -> bool:
+        """Is what is left of the source's logs in the partitions `awaited` nothing but markers of transactions?"""
+        if not state.view.partitions or state.not_mirrored is None or sum(p.lag for p in awaited) > _MOST_READ:
             return False
-        if not state.behind:
+        if not awaited:
             return True
-        if any(0 <= p.last_stable < p.high_watermark for p in state.behind):
+        if any(0 <= p.last_stable < p.high_watermark for p in awaited):
             return False  # a transaction is open
-        ranges = {TopicPartition(p.topic, p.partition): Range(p.mirrored, p.high_watermark) for p in state.behind}
+        ranges = {TopicPartition(p.topic, p.partition): Range(p.mirrored, p.high_watermark) for p in awaited}
         with Cluster(self.source_cluster) as cluster:
             return next(iter(cluster.read(ranges)), None) is None
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from drlib.drill.actions.groups import commit as group_writing
 from drlib.drill.actions.groups import decided
 from drlib.drill.actions.groups.rules import GroupPositions, PositionMove
+from drlib.drill.step.step_output import DETAILS
 from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.kafka.admin.group_offsets import Positions
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -53,6 +54,15 @@ class TriedPositions:
     def forget(self) -> None:
         """The applications have moved, so that the positions stay."""
         decided.forget(self._run_dir, self._target.alias, self._use)
+
+
+def left_by(run_dir: Path, target: str) -> tuple[PositionMove, ...]:
+    """What steps of a run wrote on `target`, or may have, and neither put back nor moved applications to. Raises `UsageError`
+    for a file that was changed."""
+    ending = f".{target}.json"
+    names = [path.name for path in (run_dir / DETAILS).glob("positions.tried.*.json") if path.name.endswith(ending)]
+    uses = sorted(name.removeprefix("positions.").removesuffix(ending) for name in names)
+    return tuple(move for use in uses for move in decided.read(run_dir, target, use) or ())
 
 
 def of_others(kept: Sequence[PositionMove], committed: GroupPositions) -> frozenset[str]:

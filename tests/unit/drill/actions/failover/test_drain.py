@@ -35,14 +35,15 @@ def seen(found: Survey, *workers: WorkerStatus) -> ObservedFlow:
 
 
 def drained(
-    states: Sequence[ObservedFlow], folder: Path, monkeypatch: pytest.MonkeyPatch, **arguments: object
+    states: Sequence[ObservedFlow], folder: Path, monkeypatch: pytest.MonkeyPatch, *, more: str = "", **arguments: object
 ) -> dict[str, object]:
     """The evidence of a drain that observes `states`, the last of them again and again."""
     left = list(states)
     file = folder / "mirror.properties"
     file.write_text(
-        "clusters = LEFT, RIGHT\nLEFT.bootstrap.servers = 127.0.0.1:1\nRIGHT.bootstrap.servers = 127.0.0.1:2\n"
-        f"{FLOW}.enabled = true\n"
+        "clusters = LEFT, RIGHT, THIRD\nTHIRD.bootstrap.servers = 127.0.0.1:3\n"
+        "LEFT.bootstrap.servers = 127.0.0.1:1\nRIGHT.bootstrap.servers = 127.0.0.1:2\n"
+        f"{FLOW}.enabled = true\n{more}"
     )
 
     def losses(_: object, flow: object, state: ObservedFlow) -> tuple[PartitionLoss, ...]:
@@ -98,3 +99,29 @@ def test_planned_drain_of_a_source_that_does_not_answer_ends_at_once(
     lost = survey(partitions=(partition(0, 90, -1),), source_error="refused")
     with pytest.raises(Unreachable, match="LEFT does not serve"):
         drained([seen(lost), seen(WHOLE)], tmp_path, monkeypatch, expect="serving", probe_s=60.0)
+
+
+@pytest.mark.parametrize("third", [True, False])
+def test_planned_drain_waits_for_what_a_third_cluster_fills_as_far_as_it_had_come_at_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, third: bool
+) -> None:
+    """It grows on while LEFT is left."""
+
+    def state(mirrored: int, end: int) -> FlowState:
+        filled = partition(
+            0, mirrored, end, topic="THIRD.clicks", target_topic="LEFT.THIRD.clicks", last_stable=mirrored
+        )
+        return seen(survey(partitions=(filled, partition(1, 5, 5))))
+
+    states = [state(80, 90), state(89, 99), state(90, 100)]
+    more = "THIRD->LEFT.enabled = true\n" if third else ""
+    if not third:  # a topic of LEFT's own
+        with pytest.raises(Unreachable, match=r"THIRD.clicks-0 by 10"):
+            drained(states, tmp_path, monkeypatch, expect="serving", deadline_s=0.5, more=more)
+        return
+    left = list(states)
+    done = drained(left, tmp_path, monkeypatch, expect="serving", deadline_s=5.0, more=more)
+    assert done["rpo_records"] == 0
+    assert "of THIRD.clicks, which another cluster fills, those of the beginning" in str(done["why"])
+    with pytest.raises(Unreachable, match=r"THIRD.clicks-0 by 10"):
+        drained(states[:2], tmp_path, monkeypatch, expect="serving", deadline_s=0.5, more=more)
