@@ -77,10 +77,10 @@ class DrainMirror(ProbeDeadline, ReadOnlyTargetAction):
             awaited = self._awaited(state, begun) if self.expect is Expected.SERVING and not gone else state.behind
             if not gone and (self.expect is Expected.SERVING or not state.behind) and self._all_there(state, awaited):
                 grown = sorted({p.topic for p in state.behind} - {p.topic for p in awaited})
-                since = (
+                but = (
                     f", and of {first_few(grown)}, which another cluster fills, those of the beginning" if grown else ""
                 )
-                return self._done(state, 0, f"every record of the source is on the target{since}")
+                return self._done(state, 0, f"every record of the source is on the target{but}")
             there = state.survey.target_partly
             total = sum(p.mirrored for p in state.view.partitions)
             if total != mirrored:

@@ -14,7 +14,7 @@ from drlib.drill.plan.lease_record import LeaseRecord
 from drlib.drill.plan.plan import Mode
 from drlib.drill.run import stored_run
 from drlib.drill.run.stored_run import Evidence
-from drlib.drill.session.superseded_run import mark, placed, settle
+from drlib.drill.session.superseded_run import mark, mark_and_clean_up, placed
 from drlib.errors import Aborted, Deviated
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import TopicPartition, TranslationKind
@@ -55,7 +55,7 @@ def test_groups_that_a_killed_move_placed_on_the_target_are_named(tmp_path: Path
     (said,) = placed(gone, "RIGHT")
     assert "placed on RIGHT, as if they had read there, stay so: audit, billing, shop; " in said
     assert f"{tmp_path}/details/positions.tried.* has where they were before" in said
-    assert said in settle(gone, "night", ClusterSettings("RIGHT", ("127.0.0.1:1",)))
+    assert said in mark_and_clean_up(gone, "night", ClusterSettings("RIGHT", ("127.0.0.1:1",)))
     assert placed(gone.model_copy(update={"host": "another"}), "RIGHT") == ()
     (tmp_path / "details" / "positions.tried.move.RIGHT.json").write_text("{")
     assert placed(gone, "RIGHT")[0].startswith("which groups it placed on RIGHT is unknown")

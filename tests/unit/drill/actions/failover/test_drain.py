@@ -35,7 +35,12 @@ def seen(found: Survey, *workers: WorkerStatus) -> ObservedFlow:
 
 
 def drained(
-    states: Sequence[ObservedFlow], folder: Path, monkeypatch: pytest.MonkeyPatch, *, more: str = "", **arguments: object
+    states: Sequence[ObservedFlow],
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    more: str = "",
+    **arguments: object,
 ) -> dict[str, object]:
     """The evidence of a drain that observes `states`, the last of them again and again."""
     left = list(states)
@@ -107,7 +112,7 @@ def test_planned_drain_waits_for_what_a_third_cluster_fills_as_far_as_it_had_com
 ) -> None:
     """It grows on while LEFT is left."""
 
-    def state(mirrored: int, end: int) -> FlowState:
+    def state(mirrored: int, end: int) -> ObservedFlow:
         filled = partition(
             0, mirrored, end, topic="THIRD.clicks", target_topic="LEFT.THIRD.clicks", last_stable=mirrored
         )
