@@ -150,11 +150,9 @@ def newest_positions(
             if not refused:
                 return PositionsFound(answered)
     known: Positions = {}
-    try:
+    without: tuple[type[NoLeader], ...] = (NoLeader,) if answered else ()  # else nothing is known of any group
+    with contextlib.suppress(*without):
         known = checkpointed_positions(settings, flow)
-    except NoLeader:
-        if not answered:
-            raise  # nothing is known of any group
     if not answered and asked is not Askable.NO_GROUP:
         groups = sorted({group for group, _ in known})
         left_s = max(1.0, min(PARTLY_DEAD_S, end - time.monotonic()))
