@@ -65,7 +65,7 @@ class Abort:
         self._event.set()
 
     def clear(self) -> None:
-        """Forget an abort that was carried out: the run is being resumed."""
+        """Forget it: the run is being resumed, by who knows that it was stopped."""
         remove_stored(self._path)
         self._event.clear()
 

@@ -41,6 +41,7 @@ from drlib.runbook.introduce import Introduction, introduce
 from drlib.runbook.just_found import NOTHING_FOUND, JustFound
 from drlib.runbook.plans import Granted
 from drlib.runs import folder as folders
+from drlib.runs.abort import Abort
 from drlib.runs.folder import RunFolder
 from drlib.runs.signals import handled
 
@@ -140,8 +141,15 @@ def _of_analysis(name: str, arguments: Mapping[str, Value], wanted: Wanted, take
     """`arguments`, and where an analysis looks, as a parameter of its notebook; that runs elsewhere, so the path is whole."""
     target = wanted.target
     asked = {name for name, value in (("properties", target.properties), ("lab_dir", target.lab_dir)) if value}
-    if wanted.granted != NOTHING or not asked <= takes:
+    if wanted.granted != NOTHING:
         raise UsageError(f"runbook {name}", "it has no drill, so options of drills do not apply", "Leave them out.")
+    if untaken := asked - takes:
+        typed = " and ".join("FILE" if each == "properties" else "--lab-dir" for each in sorted(untaken))
+        raise UsageError(
+            f"{typed} for runbook {name}",
+            f"it has no drill, and its notebook no parameter {' and '.join(sorted(untaken))}",
+            f"Leave {typed} out. Its parameters are {', '.join(sorted(takes))}.",
+        )
     if target.properties is None:
         return dict(arguments)
     return {**arguments, "properties": str(target.properties.absolute())}
@@ -170,6 +178,7 @@ def resume(
         )
     runbook, asked = drills.take_up(folder, asked, granted)
     drills.wait_for_the_dead(folder)
+    Abort(folder).clear()  # one that was not carried out, as its step did not end in time
     asked.write(folder)
     return _again(folder, runbook, asked, screen, early)
 

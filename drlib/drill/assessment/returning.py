@@ -217,7 +217,8 @@ def _with_next(made: ReturnAssessment, seen: ObservedReturn, verdict: Verdict) -
         return replace(made, next=Next.REFUSE, why=why, remedy=remedy)
     if made.next is Next.CONTINUE:
         return made
-    return replace(made, why=f"{made.source} is {verdict.found}; {' and '.join(made.stages)} follow")
+    follow = "follow" if len(made.stages) > 1 else "follows"
+    return replace(made, why=f"{made.source} is {verdict.found}; {' and '.join(made.stages)} {follow}")
 
 
 def _gone_home(made: ReturnAssessment, seen: ObservedReturn, record: LeaseRecord) -> ReturnAssessment:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from drlib.client.pointer_topic import TOPIC as POINTER
+from drlib.config.both_ways.shared_topics import shared_between
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
 from drlib.drill.plan import lease_record
@@ -138,6 +139,7 @@ class _Reach:
         back = settings.flow(self.target, self.source)
         self.back = back if back.emit_heartbeats else None
         self.syncs_back = interval_s(flow, back) is not None
+        self.shares = shared_between(settings, flow.flow) is not None
         self.at_start = start_rights(flow, settings.flows)
         self.heartbeats = sorted(filter(flow.mirrors_topic, _heartbeats_on(settings, self.source)))
         self.mirrored = (*topics, *map(Names, self.heartbeats))
@@ -292,6 +294,9 @@ def _audit(reach: _Reach) -> list[Grant]:
     wanted += reach.on(reach.target, "topic", reach.copies, "READ", "DESCRIBE_CONFIGS")
     if reach.settings.emit_checkpoints:
         wanted += reach.on(reach.target, "topic", [reach.policy.checkpoints_topic(reach.source)], "READ")
+    if reach.shares:  # which records of such a topic are copies
+        wanted += reach.on(reach.target, "topic", [reach.policy.journal_topic(reach.source)], "READ")
+        wanted += reach.on(reach.source, "topic", [reach.policy.journal_topic(reach.target)], "READ")
     return wanted
 
 

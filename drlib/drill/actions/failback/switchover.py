@@ -90,6 +90,7 @@ from drlib.runs.check import Check, Verdict
 from drlib.runs.scorecard import Mark
 
 _LOOK_S: Final = 0.02
+_HONOUR: Final = "Check that every application honours the pointer's hold"
 _SESSIONS_S: Final = 60.0  # of consumers: 45 s by default
 _NEAR: Final = 20_000  # offsets the mirror may be behind when the hold begins: less than a second's work
 _FIRST_S: Final = 10.0
@@ -418,7 +419,7 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
 
         while True:
             still = time.monotonic() - since >= self.quiet_s
-            why = self._still_sending() if still else f"records still arrive in {first_few(map(str, grown)) or 'all'}"
+            why = self._still_sending() if still else _not_still(moving.source, grown, self.quiet_s)
             why = why or self._reads_still(source, left, mirrors, groups, ends)
             if not why:
                 lag = replication_lag(settings, moving, source, every)
@@ -430,7 +431,8 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
                 raise Deviated(
                     f"the applications stay at {moving.source}",
                     f"after {self.held_s:g} s of holding, {why or 'records arrived again'}; they continue where they were",
-                    f"Check that every application honours the pointer's hold, then try again.{hint(settings, moving, grown)}",
+                    f"{_HONOUR if still or grown else f'See why {moving.source} is slow'}, then try again."
+                    f"{hint(settings, moving, grown)}",
                 )
             abort.wait(_LOOK_S)
             now = source.log_ends(every)
@@ -572,6 +574,13 @@ def _cutover(
         else ()
         for name in remotes
     }
+
+
+def _not_still(source: str, grown: Sequence[TopicPartition], quiet_s: float) -> str:
+    """Why the logs do not count as still yet. Without growth no application is to blame: a cluster that answers slowly is."""
+    if grown:
+        return f"records still arrive in {first_few(map(str, grown))}"
+    return f"no record was seen to arrive, but {source} answers too slowly to see its logs unchanged for {quiet_s:g} s"
 
 
 def _first(

@@ -14,11 +14,14 @@ from rich.console import Console
 from testbed_http import http_server
 
 from drlib.cli.drill import run as running
-from drlib.drill.run.request import ClusterTarget
+from drlib.drill.run.request import ClusterTarget, Request
 from drlib.errors import Aborted, Deviated, ObjectiveMissed, UsageError
 from drlib.lab.lab import Lab
+from drlib.runbook import plans
 from drlib.runbook.execution.execute import RunResult
+from drlib.runbook.file.model import load
 from drlib.runbook.plans import Granted
+from drlib.runs.abort import Abort
 from drlib.ui.terminal.run import Progress
 
 
@@ -41,6 +44,24 @@ def test_step_in_which_a_run_was_stopped_is_not_shown_as_done() -> None:
 
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
+
+
+def test_run_that_a_command_resumes_forgets_an_abort_that_was_not_carried_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runbook = load(ROOT / "runbooks" / "planned-switchover.yaml")
+    asked = Request(runbook=runbook.file, parameters={}, properties=tmp_path / "mm2.properties")
+    requested: list[bool] = []
+    monkeypatch.setattr(plans, "take_up", lambda *_: (runbook, asked))
+
+    def again(*_: object) -> int:
+        requested.append(Abort(tmp_path).requested)
+        return 0
+
+    monkeypatch.setattr(running, "_again", again)
+    Abort(tmp_path).request("SIGINT")  # its step did not end in time, so that nothing was undone
+    assert running.resume(tmp_path, asked, Granted()) == 0
+    assert requested == [False], "what says Continue continues"
 
 
 def test_lab_folder_is_removed_when_every_process_has_stopped(tmp_path: Path) -> None:
@@ -93,6 +114,8 @@ def test_run_analysis_passes_its_clusters_as_an_absolute_path(tmp_path: Path) ->
     ):
         with pytest.raises(UsageError, match="it has no drill"):
             running._of_analysis("n", {}, *refused)
+    with pytest.raises(UsageError, match=r"^FILE for runbook n: .* Leave FILE out\. Its parameters are flow\.$"):
+        running._of_analysis("n", {}, wanted, frozenset({"flow"}))
 
 
 @pytest.mark.parametrize("typed", [False, True])

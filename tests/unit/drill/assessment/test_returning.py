@@ -62,6 +62,7 @@ def test_return_of_the_cluster_that_failed_begins_with_both_runbooks() -> None:
 def test_return_that_is_reprotected_only_moves_and_settles_nothing() -> None:
     made = assess_return(observed(DrillState.REPROTECTED, tail=None, tail_why="it was not asked", workers=None))
     assert (made.next, made.stages, made.settles) == (Next.BEGIN, (Stage.FAIL_BACK,), False)
+    assert made.why.endswith("; fail-back follows")
 
 
 @pytest.mark.parametrize("state", [DrillState.READY, DrillState.TESTED])

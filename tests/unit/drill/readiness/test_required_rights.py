@@ -123,6 +123,18 @@ def test_reading_roles_change_nothing(tmp_path: Path, role: Role) -> None:
     assert all(operations <= allowed for operations in rights(settings(tmp_path), role).values())
 
 
+def test_audit_of_topics_that_both_directions_copy_reads_the_journals_that_say_which_records_are_copies(
+    tmp_path: Path,
+) -> None:
+    both = (
+        "lyon->paris.enabled = true",
+        "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+    )
+    journals = ("lyon", "topic __drlib-journal.paris.internal"), ("paris", "topic __drlib-journal.lyon.internal")
+    assert [rights(settings(tmp_path, *both), Role.AUDIT)[each] for each in journals] == [{"READ"}, {"READ"}]
+    assert not {*journals} & rights(settings(tmp_path), Role.AUDIT).keys()
+
+
 def test_drill_may_do_what_the_doctor_may(tmp_path: Path) -> None:
     drill, doctor = (rights(settings(tmp_path), role) for role in (Role.DRILL, Role.DOCTOR))
     for resource, operations in doctor.items():
