@@ -18,7 +18,7 @@ from drlib.config.replication_policy import (
     ALIAS_LETTERS,
     DEFAULT,
     IDENTITY,
-    POINTER_TOPIC,
+    OWN_TOPICS,
     DefaultReplicationPolicy,
     IdentityReplicationPolicy,
     ReplicationPolicy,
@@ -328,8 +328,8 @@ class FlowSettings:
     on_slow_pattern: Callable[[str, PatternTooSlow], None] | None = field(default=None, compare=False, repr=False)
 
     def mirrors_topic(self, topic: str) -> bool:
-        """Whether the source topic is mirrored: heartbeats topics are, internal topics, the pointer and cycles are not."""
-        if topic.endswith(POINTER_TOPIC):
+        """Whether the source topic is mirrored: heartbeats topics are, internal and drlib's own topics and cycles are not."""
+        if topic.endswith(OWN_TOPICS):
             return False
         chosen = Selection(self.topics, self.topics_exclude)
         policy, heartbeats = self.policy, self.heartbeats_replication

@@ -60,17 +60,15 @@ def _unsafe(key: str, entry: Entry) -> str | None:
 
 def _split(file: PropertiesFile, entry: Entry, aliases: Sequence[str]) -> tuple[str, str]:
     """(`A->B`, `A` or the empty string; the rest of the key)."""
-    for source in aliases:
-        if entry.key.startswith(f"{source}->"):
-            for target in aliases:
-                scope = f"{source}->{target}"
-                if source != target and entry.key.startswith(f"{scope}."):
-                    return scope, entry.key[len(scope) + 1 :]
-    for scope in sorted(aliases, key=len, reverse=True):
-        if entry.key.startswith(f"{scope}."):
-            return scope, entry.key[len(scope) + 1 :]
-    if "->" in entry.key:
-        named = entry.key.split(".")[0]
+    source, arrow, rest = entry.key.partition("->")
+    begun = (alias for alias in aliases if (rest if arrow else entry.key).startswith(f"{alias}."))
+    longest = max(begun, key=len, default="")  # `A->B.x` before `A->B`
+    if longest and not arrow:
+        return longest, entry.key[len(longest) + 1 :]
+    if longest and source in aliases and source != longest:
+        return f"{source}->{longest}", rest[len(longest) + 1 :]
+    if arrow:
+        named = f"{source}->{longest or rest.split('.')[0]}"
         raise UsageError(
             f"{file.where(entry)}: {entry.key} is not a key of a flow of this file",
             _wrong_flow(named, aliases),

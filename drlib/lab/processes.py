@@ -9,6 +9,7 @@ atomically. Linux only (`/proc`, pidfd). Not for: the purpose of a process, or w
 import atexit
 import contextlib
 import ctypes
+import errno
 import json
 import os
 import select
@@ -28,6 +29,8 @@ from drlib.files import file_lock, read_json, stored_descriptor, write_whole
 from drlib.outgoing.environment import child_environment, whole
 
 _PR_SET_PDEATHSIG: Final = 1
+# Of pidfd_open. The last two: a thread of another process has the number now.
+_NO_PROCESS: Final = (errno.ESRCH, errno.ENOENT, errno.EINVAL)
 _PRCTL: Final = ctypes.CDLL(None, use_errno=True).prctl  # resolved here: nothing may be loaded between fork and exec
 _STATE_NAME: Final = "processes.json"
 _LISTEN: Final = "0A"  # TCP_LISTEN of the kernel, as /proc/net/tcp prints it
@@ -282,7 +285,9 @@ def _opened(record: ProcessRecord) -> Iterator[int | None]:
     """A pidfd of the registered process, or None when it has ended; a zombie has one."""
     try:
         pidfd = os.pidfd_open(record.pid)
-    except ProcessLookupError:
+    except OSError as error:
+        if error.errno not in _NO_PROCESS:
+            raise
         yield None
         return
     try:

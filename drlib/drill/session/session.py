@@ -49,6 +49,7 @@ from drlib.runs.table import Table, verdict_table
 
 MOST_ROWS: Final = 1000  # of a step, in the notebook, which the report reads
 _LOOK_S: Final = 0.1
+_MOMENT_MS: Final = 10**12  # in 2001: no duration is as long
 Leased = Callable[[], AbstractContextManager[Lease | None]]
 
 
@@ -396,19 +397,17 @@ class DrillSession(Closing):
         """The result of `step`, from the journal and the details it kept."""
         rows = details.read_rows(self.workplace.run_dir, step.name)
         evidence = _evidence(journal.read(self.workplace.run_dir / JOURNAL), step.name)
+        said = [_readable(name, value) for name, value in evidence.items()]
         if not rows:
-            return Table(
-                step.title, [{"what": name.replace("_", " "), "value": value} for name, value in evidence.items()]
-            )
-        note = ", ".join(
-            f"{name.replace('_', ' ')} {formats.cell(value)}" for name, value in evidence.items() if value != ""
-        )
+            return Table(step.title, [{"what": name, "value": value} for name, value in said])
+        note = ", ".join(f"{name} {formats.cell(value)}" for name, value in said if value != "")
         if len(rows) > MOST_ROWS:
             all_of_them = (
                 f"the first {MOST_ROWS:,} of {len(rows):,} rows: {details.rows_file(step.name)} has all of them"
             )
             note = f"{all_of_them}; {note}"
-        return Table(step.title, rows[:MOST_ROWS], note)
+        shown = [dict(_readable(name, value) for name, value in row.items()) for row in rows[:MOST_ROWS]]
+        return Table(step.title, shown, note)
 
 
 def _evidence(lines: tuple[Line, ...], step: str) -> dict[str, Scalar]:
@@ -417,6 +416,14 @@ def _evidence(lines: tuple[Line, ...], step: str) -> dict[str, Scalar]:
         if line.event == Noted.STEP_SUCCEEDED and line.data.get("step") == step:
             evidence = {name: value for name, value in line.data.items() if name not in {"step", "detail"}}
     return evidence
+
+
+def _readable(name: str, value: Scalar) -> tuple[str, Scalar]:
+    """The name of a fact in words, and its value; a moment in milliseconds as a date and time."""
+    words = name.replace("_", " ")
+    if words.endswith(" ms") and isinstance(value, int) and value > _MOMENT_MS:
+        return words.removesuffix(" ms"), formats.moment(value)
+    return words, value
 
 
 def _value(value: Scalar) -> Scalar:

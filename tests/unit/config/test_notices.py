@@ -27,6 +27,25 @@ def test_check_keys_a_workers_topic_counts_at_the_top_and_under_the_target() -> 
     assert check("offset.storage.topic = a\nRIGHT.config.storage.topic = b\n") == ()
 
 
+def test_check_keys_of_aliases_that_begin_with_another_one_belong_to_the_longest() -> None:
+    text = "lon.x.bootstrap.servers = h:1\nparis->lon.x.enabled = true\nlon.x->paris.topics = t\nparis->lon.enabled = true\n"
+    for aliases in (("paris", "lon", "lon.x"), ("lon.x", "lon", "paris")):
+        assert check_keys(parse(text, FILE), aliases) == ()
+
+
+@pytest.mark.parametrize(
+    ("key", "why"),
+    [
+        ("lon.x->rome.enabled", r"lon\.x->rome: rome is not in clusters"),
+        ("rome->lon.x.enabled", r"rome->lon\.x: rome is not in clusters"),
+        ("lon.x->lon.x.enabled", r"lon\.x->lon\.x names one cluster twice"),
+    ],
+)
+def test_check_keys_of_no_flow_names_aliases_with_a_period_in_full(key: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        check_keys(parse(f"{key} = true\n", FILE), ("lon", "lon.x"))
+
+
 def test_check_keys_reports_keys_without_effect_with_line_and_reason() -> None:
     expected = {
         "tasks.max": "drlib.lanes",

@@ -227,6 +227,17 @@ def test_more_than_drlib_can_handle_is_refused(load: Load, text: str, why: str) 
         load(text)
 
 
+@pytest.mark.parametrize("policy", ["Default", "Identity"])
+@pytest.mark.parametrize("topic", ["drlib.active.internal", "drlib.drills.internal", "drlib.tails.internal"])
+def test_topics_that_each_cluster_has_of_its_own_are_not_mirrored_whatever_the_filter(
+    load: Load, policy: str, topic: str
+) -> None:
+    text = f"topics = .*\nreplication.policy.class = org.apache.kafka.connect.mirror.{policy}ReplicationPolicy"
+    flow = load(text).flow("LEFT", "RIGHT")
+    assert not flow.mirrors_topic(topic)
+    assert not flow.mirrors_topic(f"LEFT.{topic}")  # a copy that was made before
+
+
 def test_blank_filters_select_nothing(load: Load) -> None:
     flow = load("topics =\ngroups =").flow("LEFT", "RIGHT")
     assert not flow.mirrors_topic("orders")

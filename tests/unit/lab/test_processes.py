@@ -9,6 +9,7 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -215,3 +216,20 @@ def test_registry_files_are_private(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "lab").stat().st_mode) == 0o700
     for path in (tmp_path / "lab").iterdir():
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+
+
+def test_stop_of_a_process_whose_number_is_a_thread_of_another_one_now_passes_it_over(tmp_path: Path) -> None:
+    registry, over = ProcessRegistry(tmp_path), threading.Event()
+    other = threading.Thread(target=over.wait)
+    other.start()
+    try:
+        record = {"name": "gone", "pid": other.native_id, "started_ticks": 1, "boot_id": "", "log": "gone.log"}
+        write_whole(tmp_path / "processes.json", json.dumps({"gone": record}))
+        assert not registry.alive("gone")
+        assert not registry.kill("gone")
+        registry.stop_all()
+        assert registry.records() == ()
+        assert other.is_alive()
+    finally:
+        over.set()
+        other.join()

@@ -121,9 +121,11 @@ def find_readers(
     flow: FlowSettings,
     source: ClusterMetadata,
     assigned: Mapping[str, Collection[str]],
+    target: ClusterMetadata | None = None,
 ) -> Readers:
     """Groups that read topics no enabled flow from this source mirrors. `assigned`: topics of groups' members, by group. Topics
-    that this user may not describe are left out of committed offsets and metadata, and are known by these alone."""
+    that this user may not describe are left out of committed offsets and metadata, and are known by these alone. A topic with
+    the name of a mirror of the `target`'s is none where the target has no such topic."""
     alias = flow.flow.source
     outgoing = [each for each in settings.enabled_flows if each.flow.source == alias] or [flow]
 
@@ -131,6 +133,8 @@ def find_readers(
         if flow.policy.is_internal(topic):
             return False
         from_target = flow.policy.source_of(topic) == flow.flow.target
+        if from_target and target is not None:
+            from_target = flow.policy.downstream_topic(flow.flow, topic) in target.topics
         return not from_target and not any(each.mirrors_topic(topic) for each in outgoing)
 
     def of_a_stranger(topic: str) -> bool:

@@ -291,7 +291,8 @@ class _Observer:
             return source_groups
         rows = () if isinstance(inventory, Unanswered) else inventory.applications
         assigned = {row.name: row.topics for row in rows if row.cluster == self.flow.flow.source and row.members}
-        return groups.find_readers(source_groups, self.settings, self.flow, self.source.metadata, assigned)
+        target = self.target.metadata if self.target.whole else None
+        return groups.find_readers(source_groups, self.settings, self.flow, self.source.metadata, assigned, target)
 
     def _topics(self, names: dict[str, str], survey: Survey | None) -> MirrorTopics | Unanswered:
         if self.source.metadata is None:

@@ -15,12 +15,13 @@ from typing import Final, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from drlib import decoding
+from drlib.config.replication_policy import TAILS_TOPIC
 from drlib.decoding import Undecodable
 from drlib.errors import UsageError
 from drlib.mirror.offsets.unreplicated.rules import Settle
 from drlib.model import Flow
 
-TOPIC: Final = "drlib.tails.internal"
+TOPIC: Final = TAILS_TOPIC
 PARTITION: Final = 0
 
 

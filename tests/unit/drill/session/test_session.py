@@ -79,6 +79,16 @@ def test_session_step_of_many_rows_shows_the_first_and_says_where_all_are(stage:
         assert shown.note.startswith("the first 1,000 of 1,001 rows: details/one.rows.json has all of them; ")
 
 
+def test_session_step_shows_moments_as_dates_and_durations_as_numbers(stage: Stage) -> None:
+    stage.reports = {"at_ms": 1_795_945_546_831, "took_ms": 831, "last_ms": None}
+    with stage.open() as drill:
+        note = drill.until("one").note
+        assert "at 2026-11-29 09:45:46.831 UTC, took ms 831" in note
+        details.write_rows(stage.run_dir, "one", [{"partition": 1, "first ms": 1_795_945_546_831, "lag ms": None}])
+        (row,) = drill.until("one").rows
+    assert row == {"partition": 1, "first": "2026-11-29 09:45:46.831 UTC", "lag ms": None}
+
+
 def test_session_whose_loss_is_unknown_is_no_pass(stage: Stage) -> None:
     """As `mirror.drain` reports it of a lost source whose mirror had been stopped before."""
     stage.reports = {"rpo_records": None, "rpo_seconds": 2.0, "rpo_at_least": True, "rpo_why": "no report of t-0"}

@@ -38,6 +38,21 @@ def test_topic_that_only_the_members_of_a_group_name_counts_as_what_the_group_re
     assert (reader.group, reader.topics) == ("stats", ("hidden",))
 
 
+def test_local_topic_with_the_name_of_a_mirror_is_named_where_the_target_has_no_such_topic(tmp_path: Path) -> None:
+    (tmp_path / "mm2.properties").write_text(FILE)
+    settings = load_mirror_settings(tmp_path / "mm2.properties")
+    flow = settings.enabled_flows[0]
+    names = ("orders", "lyon.orders.v1", "lyon.clicks")
+    source, target = (
+        ClusterMetadata("id", 1, {}, {name: TopicMetadata(name, uuid.UUID(int=1), 0, {}, False) for name in there})
+        for there in (names, ("orders.v1", "v1", "paris.orders"))
+    )
+    groups = SourceGroups(0, {"billing": {TopicPartition(name, 0): CommittedOffset(1) for name in names}})
+    (reader,) = find_readers(groups, settings, flow, source, {}, target).unmirrored
+    assert (reader.topics, reader.as_mirrors) == (("lyon.clicks",), ("lyon.clicks",))
+    assert find_readers(groups, settings, flow, source, {}).unmirrored == (), "the target does not say which it has"
+
+
 def test_topic_that_counts_as_heartbeats_of_an_unknown_cluster_is_named_with_its_readers(tmp_path: Path) -> None:
     (tmp_path / "mm2.properties").write_text(FILE)
     settings = load_mirror_settings(tmp_path / "mm2.properties")
