@@ -7,6 +7,9 @@ Rules:
 - A connection that fell silent is given up once another one to its broker is answered (`drlib.kafka.net.silence`).
 - Brokers are looked up through any known broker, then the bootstrap addresses; one that failed comes last. While an address
   is silent the next one is tried beside it (as RFC 8305 does): what answers first is used.
+- A broker that lost its controllers goes on naming the leaders of before, itself among them, and is not noticed by its own
+  answers. So another broker is asked every `SEED_S`, and an answer with older leader epochs than the one before is asked for
+  once more elsewhere.
 - Once the cluster's ID is known, a new connection is asked for it first: one that leads to another cluster is neither used nor
   kept.
 - Metadata whose bytes equal the previous answer is not decoded again: it is requested every few seconds and rarely changes.
@@ -59,6 +62,7 @@ ELECTING: Final = frozenset({COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAIL
 NEXT_ADDRESS_S: Final = 1.0  # how long an address may be silent before the next one is tried too
 STRANGER_S: Final = 15.0  # longer than the pauses between two tries
 REMEMBERED: Final = 8  # metadata requests whose last answer is kept
+SEED_S: Final = 15.0  # how long one broker is asked for metadata, where there are others
 _KINDS: Final = {"group": 0, "transaction": 1}
 
 Answer = TypeVar("Answer")
@@ -113,6 +117,7 @@ class _Topics:
     question: bytes
     answer: bytes = b""
     metadata: ClusterMetadata | None = None
+    used: ClusterMetadata | None = None  # the last one that was returned
 
     def read(self, view: memoryview) -> ClusterMetadata:
         body = bytes(view)
@@ -179,6 +184,9 @@ class ClusterClient:
         self._connections: dict[tuple[int, str], Connection] = {}
         self._locks: dict[tuple[int, str], asyncio.Lock] = {}
         self._seed: Connection | None = None
+        self._seed_since = 0.0
+        self._former_seed: Connection | None = None  # may have requests in flight
+        self._next_seed: asyncio.Task[None] | None = None
         self._seed_lock = asyncio.Lock()
         self._failed = ""
         self._topics: OrderedDict[tuple[int, tuple[str, ...] | None], _Topics] = OrderedDict()
@@ -199,9 +207,13 @@ class ClusterClient:
     async def close(self) -> None:
         """End every connection and wait until the sockets are released."""
         await self._silence.stop()
-        open_ones = [*self._connections.values(), *([self._seed] if self._seed else [])]
+        if self._next_seed is not None:
+            self._next_seed.cancel()
+            await asyncio.gather(self._next_seed, return_exceptions=True)
+        seeds = [seed for seed in (self._seed, self._former_seed) if seed is not None]
+        open_ones = [*self._connections.values(), *seeds]
         self._connections.clear()
-        self._seed = None
+        self._seed = self._former_seed = None
         await _close(open_ones, abort=False)
         for renewal in self._renewals:
             renewal.cancel()
@@ -225,7 +237,8 @@ class ClusterClient:
             return self._ask_metadata(seed, names)
 
         answer = await self._any(ask)
-        if not answer.brokers:  # it has just started and knows nothing yet, of topics either
+        before = next((t.used for (_, n), t in self._topics.items() if n == names and t.used is not None), None)
+        if not answer.brokers or _is_older(answer, before):  # without brokers it has just started, and knows no topics
             self._failed = asked[-1].peer
             asked[-1].close(abort=True)
             answer = await self._any(ask)
@@ -234,6 +247,8 @@ class ClusterClient:
         self.expect(self.cluster_id or answer.cluster_id)
         self._refuse_stranger(asked[-1], answer.cluster_id)
         self.brokers = dict(answer.brokers)
+        if (kept := self._topics.get((asked[-1].version("Metadata"), names))) is not None:
+            kept.used = answer
         return answer
 
     def expect(self, cluster_id: str) -> None:
@@ -339,6 +354,7 @@ class ClusterClient:
         """A connection to a broker that answers, for requests that any one takes. Raises `Unreachable`."""
         async with self._seed_lock:
             if self._seed is not None and not self._seed.is_lost:
+                self._turn_to_another(self._seed)
                 return self._seed
             known = [(b.host, b.port) for b in self.brokers.values()]
             candidates = list(dict.fromkeys([*known, *self.bootstrap]))
@@ -367,7 +383,36 @@ class ClusterClient:
                     "Check that the cluster runs and that bootstrap.servers is right.",
                 ) from None
             self.unreachable = ""
+            self._seed_since = time.monotonic()
             return self._seed
+
+    def _turn_to_another(self, seed: Connection) -> None:
+        """Open a connection to the next broker after `SEED_S`, beside what is asked meanwhile; where it fails, `seed` stays."""
+        now = time.monotonic()
+        if now - self._seed_since < SEED_S or not (self._next_seed is None or self._next_seed.done()):
+            return
+        peers = [str(broker) for broker in self.brokers.values()]
+        at = peers.index(seed.peer) if seed.peer in peers else -1
+        others = [peer for peer in (*peers[at + 1 :], *peers[: max(at, 0)]) if peer != seed.peer]
+        self._seed_since = now
+        if others:
+            self._next_seed = asyncio.create_task(self._take_seed(seed, others))
+
+    async def _take_seed(self, seed: Connection, peers: Sequence[str]) -> None:
+        for peer in peers:
+            with contextlib.suppress(DrlibError):
+                opened = await self._open(*_address(peer), "metadata")
+                break
+        else:
+            return
+        unused: Connection | None = opened
+        try:
+            async with self._seed_lock:
+                if self._seed is seed:  # else it was lost and replaced meanwhile
+                    unused, self._former_seed, self._seed = self._former_seed, seed, opened
+        finally:
+            if unused is not None:
+                unused.close(abort=True)
 
     def _use(self, security: Security) -> None:
         """For connections that are opened from now on. Raises `UsageError`."""
@@ -464,6 +509,19 @@ class ClusterClient:
 
     def _addresses(self) -> str:
         return ", ".join(f"{host}:{port}" for host, port in self.bootstrap)
+
+
+def _is_older(answer: ClusterMetadata, before: ClusterMetadata | None) -> bool:
+    """Does it name a leader of an epoch that another one has followed?"""
+    if before is None or answer is before:
+        return False
+    for name, topic in answer.topics.items():
+        known = before.topics.get(name)
+        if known is not None and known.topic_id == topic.topic_id:
+            epochs = ((p.leader_epoch, known.partitions.get(number)) for number, p in topic.partitions.items())
+            if any(then is not None and 0 <= epoch < then.leader_epoch for epoch, then in epochs):
+                return True
+    return False
 
 
 async def _close(connections: Sequence[Connection], *, abort: bool) -> None:

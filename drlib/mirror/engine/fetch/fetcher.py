@@ -7,6 +7,7 @@ Rules:
 - A source that does not answer ends nothing: the loops reconnect, and what was fetched is still sent. It counts as
   reachable again when every broker that leads a partition of the lane has answered.
 - A partition without a leader is `OfflinePartition` and is read again as soon as it has one; the others continue meanwhile.
+- A leader is not believed for longer than `LEADERS_S` that it leads: one that lost its controllers does not know better.
 - Retention beyond the position is an event and, by the flow's policy, a `SourceLoss` journal entry and a jump (continue), a
   parked partition (park) or the worker's end (fail). A log that ends below the position is a `SourceTruncated`. Never a
   silent jump.
@@ -23,7 +24,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -61,6 +62,7 @@ from drlib.mirror.offsets.map.journal_log import LaneJournal
 
 NO_ANSWER: Final = (Unreachable, UnsupportedRequest, SecurityFault, BrokerError, TimeoutError, OSError)
 LEADER_POLL_S = 1.0  # between two lookups of a partition without a leader
+LEADERS_S = 30.0  # between two lookups of leaders that answer
 _READABLE: Final = frozenset({Verdict.SAME, Verdict.OPEN})
 _OF_TOPIC: Final = frozenset({"SourceUnauthorized"})
 REPLICA_POLL_S: Final = 0.25  # between two looks at the followers that are read
@@ -172,6 +174,8 @@ class Fetcher:
                         group.create_task(self._wait_for_added())
                     if by_node and self._offline:
                         group.create_task(self._wait_for_election())
+                    if by_node:
+                        group.create_task(self._watch_leaders(by_node))
                     reading = _Reading(group)
                     for node, streams in by_node.items():
                         self._read_from(reading, node, streams)
@@ -323,6 +327,20 @@ class Fetcher:
         """Raises `LeaderMoved` once there are streams to read that no reader has."""
         await self._added.wait()
         raise LeaderMoved
+
+    async def _watch_leaders(self, by_node: Mapping[int, Sequence[PartitionStream]]) -> None:
+        """Raises `LeaderMoved` once another broker leads a partition, or none does: where the former leader has lost its
+        controllers it does not know, and goes on answering that there is nothing new."""
+        read = {stream: node for node, streams in by_node.items() for stream in streams}
+        while True:
+            await asyncio.sleep(LEADERS_S)
+            before = self._offline
+            try:
+                found = await self._leaders()
+            except NO_ANSWER:
+                continue  # the readers find out for themselves
+            if self._offline - before or any(read.get(s, node) != node for node, those in found.items() for s in those):
+                raise LeaderMoved
 
     async def _wait_for_election(self) -> None:
         """Raises `LeaderMoved` once a partition that had no leader has one."""

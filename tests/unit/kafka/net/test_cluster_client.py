@@ -1,16 +1,27 @@
-"""Which of a cluster's addresses is used."""
+"""Which of a cluster's addresses is used, and whose word about leaders counts."""
 
 from __future__ import annotations
 
 import asyncio
 import ssl
+import uuid
 from pathlib import Path
+from typing import cast
 
 import pytest
 from testbed_peer import listening
 
-from drlib.errors import DrlibError
-from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.errors import DrlibError, Unreachable
+from drlib.kafka.net import cluster_client
+from drlib.kafka.net.cluster_client import (
+    Broker,
+    ClusterClient,
+    ClusterMetadata,
+    PartitionMetadata,
+    TopicMetadata,
+    _Topics,
+)
+from drlib.kafka.net.connection import Connection
 from drlib.kafka.security.credentials import Security, Tls
 from drlib.kafka.security.errors import Fault, SecurityFault
 from drlib.lab.brokers.certificates import Authority
@@ -38,3 +49,94 @@ async def test_broker_whose_certificate_is_refused_does_not_keep_others_from_bei
         await client.close()
         assert isinstance(met.value, SecurityFault)
         assert met.value.fault is Fault.UNKNOWN_CA
+
+
+class Seed:
+    """A connection to a broker that says who leads."""
+
+    def __init__(self, peer: str) -> None:
+        self.peer = peer
+        self.is_lost = False
+
+    def version(self, _: str) -> int:
+        return 12
+
+    def close(self, *, abort: bool = False) -> None:
+        self.is_lost = True
+
+    async def wait_closed(self) -> None: ...
+
+
+class Brokers(ClusterClient):
+    """A client of brokers a, b and c, which say that a partition is led by a node, in a leader epoch."""
+
+    def __init__(self, said: dict[str, tuple[int, int]], topic_id: uuid.UUID) -> None:
+        super().__init__(["a:1"])
+        self.said, self.topic_id = said, topic_id
+        self.down: set[str] = set()
+        self.opened: list[Seed] = []
+
+    async def _open(self, host: str, port: int, purpose: str) -> Connection:
+        if host in self.down:
+            raise Unreachable(f"broker {host}", "connection refused", "Start it.")
+        self.opened.append(Seed(f"{host}:{port}"))
+        return cast(Connection, self.opened[-1])
+
+    def _ask_metadata(self, seed: Connection, names: tuple[str, ...] | None) -> asyncio.Future[ClusterMetadata]:
+        self._topics.setdefault((12, names), _Topics(12, b""))
+        brokers = {number: Broker(number, host, 1) for number, host in enumerate("abc", 1)}
+        leader, epoch = self.said[seed.peer[0]]
+        partition = PartitionMetadata(0, leader, epoch, (1, 2, 3), (1, 2, 3), 0)
+        topics = {"t": TopicMetadata("t", self.topic_id, 0, {0: partition}, False)}
+        answer = asyncio.get_running_loop().create_future()
+        answer.set_result(ClusterMetadata("id", 1, brokers, topics))
+        return answer
+
+    async def leader(self) -> int:
+        """As the cluster names it now; what was begun beside the question is done."""
+        found = (await self.metadata(["t"])).topics["t"].partitions[0].leader
+        if self._next_seed is not None:
+            await self._next_seed
+        return found
+
+    @property
+    def open(self) -> list[str]:
+        return [seed.peer for seed in self.opened if not seed.is_lost]
+
+
+async def test_broker_that_lost_its_controllers_and_goes_on_answering_is_not_believed_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It names itself the leader, as it was one before, and nothing in its answers shows that another one was elected."""
+    client = Brokers(dict.fromkeys("abc", (1, 5)), uuid.uuid4())
+    assert [await client.leader() for _ in range(3)] == [1, 1, 1]
+    assert client.open == ["a:1"]  # within `SEED_S`
+    client.said = {"a": (1, 5), "b": (2, 6), "c": (2, 6)}
+    monkeypatch.setattr(cluster_client, "SEED_S", 0.0)
+    found = [await client.leader() for _ in range(12)]
+    assert found == [1, *[2] * 11]
+    assert {seed.peer for seed in client.opened} == {"a:1", "b:1", "c:1"}
+    assert len(client.open) == 2  # the one before may have requests in flight
+    await client.close()
+    assert client.open == []
+
+
+async def test_only_broker_that_answers_is_asked_on_and_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_client, "SEED_S", 0.0)
+    client = Brokers({"a": (1, 5)}, uuid.uuid4())
+    client.down = {"b", "c"}
+    assert [await client.leader() for _ in range(5)] == [1] * 5
+    assert client.open == ["a:1"]
+    await client.close()
+
+
+async def test_cluster_that_was_restored_with_older_leader_epochs_is_believed() -> None:
+    client = Brokers(dict.fromkeys("abc", (1, 5)), uuid.uuid4())
+    assert await client.leader() == 1
+    client.said = dict.fromkeys("abc", (2, 3))
+    assert [await client.leader() for _ in range(3)] == [2, 2, 2]
+    assert len(client.opened) == 2
+    client.said, client.topic_id = dict.fromkeys("abc", (3, 0)), uuid.uuid4()  # and so is a topic that was re-created
+    assert [await client.leader() for _ in range(3)] == [3, 3, 3]
+    assert len(client.opened) == 2
+    await client.close()

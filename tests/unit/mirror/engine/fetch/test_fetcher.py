@@ -250,3 +250,38 @@ async def test_follower_that_ends_keeps_nothing_of_what_it_returned(
         assert fetcher.memory.held == 0
     finally:
         gc.enable()
+
+
+async def test_leader_that_does_not_know_that_another_one_was_elected_is_left(
+    fetcher: Fetcher, reading: _Reading, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that lost its controllers answers every fetch request, with nothing new."""
+    monkeypatch.setattr(fetching, "LEADERS_S", 0.0)
+    streams = [reading.reads[TOPIC, number].fetch.stream for number in (0, 1)]
+    fetcher.streams = streams
+    answers: list[dict[int, int] | Exception] = [
+        {0: 1, 1: 2},
+        ConnectionLost("the broker", "it was reset"),
+        {0: 3, 1: 2},
+    ]
+    asked = 0
+
+    async def metadata(names: object) -> object:
+        nonlocal asked
+        asked += 1
+        found = answers[asked - 1]
+        if isinstance(found, Exception):
+            raise found
+        partitions = {number: SimpleNamespace(leader=leader) for number, leader in found.items()}
+        return SimpleNamespace(topics={"t": SimpleNamespace(error_code=0, partitions=partitions)})
+
+    fetcher.source = cast(Any, SimpleNamespace(metadata=metadata))
+    by_node = {1: [streams[0]], 2: [streams[1]]}
+    with pytest.raises(LeaderMoved):
+        await fetcher._watch_leaders(by_node)
+    assert asked == 3
+    answers += [{0: 1, 1: 2}, {0: 1, 1: -1}]
+    with pytest.raises(LeaderMoved):
+        await fetcher._watch_leaders(by_node)
+    assert asked == 5
+    assert fetcher.events.is_open("OfflinePartition", "t-1")
