@@ -7,7 +7,7 @@ Rules:
 - A connection that fell silent is given up once another one to its broker is answered (`drlib.kafka.net.silence`).
 - Brokers are looked up through any known broker, then the bootstrap addresses; one that failed comes last. While an address
   is silent the next one is tried beside it (as RFC 8305 does): what answers first is used.
-- A broker that lost its controllers goes on naming the leaders of before, itself among them, and is not noticed by its own
+- A broker that lost its controllers continues to name the leaders of before, itself among them, and is not noticed by its own
   answers. So another broker is asked every `SEED_S`, and an answer with older leader epochs than the one before is asked for
   once more elsewhere.
 - Once the cluster's ID is known, a new connection is asked for it first: one that leads to another cluster is neither used nor

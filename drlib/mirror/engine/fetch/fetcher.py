@@ -330,7 +330,7 @@ class Fetcher:
 
     async def _watch_leaders(self, by_node: Mapping[int, Sequence[PartitionStream]]) -> None:
         """Raises `LeaderMoved` once another broker leads a partition, or none does: where the former leader has lost its
-        controllers it does not know, and goes on answering that there is nothing new."""
+        controllers it does not know, and continues to answer that there is nothing new."""
         read = {stream: node for node, streams in by_node.items() for stream in streams}
         while True:
             await asyncio.sleep(LEADERS_S)
