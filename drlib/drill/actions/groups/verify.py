@@ -86,8 +86,9 @@ class VerifyGroups(ReadOnlyTargetAction):
         kept = share_moves.kept(run_dir, alias, "groups") or ()
         shares = [m for m in kept if m.moved and matches(self.groups, m.group)]
         began = time.monotonic()
-        if decided == () and not self.written and not shares:
-            return self._nothing_known()
+        if not decided and not self.written and not shares:
+            known = "no position of any group was known"
+            return self._nothing_known(known if decided is not None else "an earlier run moved the applications")
         if not moves and not self.written and not shares:
             raise self.nothing_before()
         with Cluster(self.target_cluster, timeout_s=TIMEOUT_S) as cluster:
@@ -131,9 +132,9 @@ class VerifyGroups(ReadOnlyTargetAction):
             **measured,
         }
 
-    def _nothing_known(self) -> Evidence:
-        """No position of any group was known, and no topic has to be written to: there is nothing to look at, and no pass."""
-        why = "not checked: no position of any group was known"
+    def _nothing_known(self, reason: str) -> Evidence:
+        """No group was moved, and no topic has to be written to: there is nothing to look at, and no pass."""
+        why = f"not checked: {reason}"
         check = Check(name=CHECK, verdict=Verdict.CONDITIONS, evidence=why)
         self.score(ScorecardPart(checks=(check,)))
         return {"groups": 0, "served": 0, "not_observed": why, "source": self.source_state(), "rto_why": why}

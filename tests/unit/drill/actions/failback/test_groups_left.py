@@ -58,8 +58,10 @@ def test_measured_beside_what_was_predicted(
     assert (check.name, check.verdict) == ("no group skips records on A", verdict)
 
 
-def test_no_group_that_was_moved_is_no_pass(tmp_path: Path) -> None:
-    decided.write(tmp_path, "A", ())
+@pytest.mark.parametrize("by_an_earlier_run", [False, True])
+def test_no_group_that_was_moved_is_no_pass_and_ends_no_run(tmp_path: Path, by_an_earlier_run: bool) -> None:
+    if not by_an_earlier_run:
+        decided.write(tmp_path, "A", ())
     left = step(tmp_path)
     assert left.act((), Abort(tmp_path))["groups"] == 0
     (check,) = read_part(tmp_path, left.step).checks

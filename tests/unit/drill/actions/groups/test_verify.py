@@ -9,14 +9,22 @@ from typing import cast
 
 import pytest
 
+from drlib.config.settings import load_mirror_settings
 from drlib.drill.actions.groups import verify
+from drlib.drill.actions.groups.decided import write as write_decided
 from drlib.drill.actions.groups.verify import VerifyGroups, Watch
 from drlib.drill.actions.groups.verify_rules import Seen
+from drlib.drill.plan.plan import Call
+from drlib.drill.run.registry import make_action
+from drlib.drill.step.context import DrillContext
+from drlib.drill.step.step_output import read_part
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset, GroupDescription, GroupMember
 from drlib.kafka.admin.group_offsets import Positions
-from drlib.model import TopicPartition
+from drlib.model import Flow, TopicPartition
+from drlib.runs.abort import Abort
+from drlib.runs.check import Verdict
 
 AT = TopicPartition("orders", 0)
 LOST = Unreachable("the coordinator does not answer", "its broker is down", "Start it.")
@@ -56,6 +64,25 @@ class Target:
 
     def groups(self) -> tuple[object, ...]:
         return ()
+
+
+@pytest.mark.parametrize(
+    ("decided", "why"), [(True, "no position of any group was known"), (False, "an earlier run moved the applications")]
+)
+def test_verify_of_a_run_that_moved_no_group_is_no_pass_and_ends_no_run(
+    tmp_path: Path, decided: bool, why: str
+) -> None:
+    path = tmp_path / "mm2.properties"
+    path.write_text("clusters = A, B\nA.bootstrap.servers = 127.0.0.1:1\nB.bootstrap.servers = 127.0.0.1:2\n")
+    clusters = load_mirror_settings(path).clusters
+    context = DrillContext(clusters=clusters, flow=Flow("A", "B"), run_dir=tmp_path, properties=path)
+    step = make_action(Call("groups.verify", ()), context, "verify")
+    assert isinstance(step, VerifyGroups)
+    if decided:
+        write_decided(tmp_path, "B", ())
+    assert step.act((), Abort(tmp_path))["groups"] == 0
+    (check,) = read_part(tmp_path, "verify").checks
+    assert (check.verdict, check.evidence) == (Verdict.CONDITIONS, f"not checked: {why}")
 
 
 def test_look_at_the_others_does_not_wait_for_a_group_whose_coordinator_does_not_answer(
