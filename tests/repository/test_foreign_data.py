@@ -29,6 +29,8 @@ WHOLE_FILE = {"read_text", "read_bytes"}
 READ_WHOLE = {
     ("drlib/__init__.py", "Path(__file__).with_suffix('.pyi')"),
     ("drlib/cli/mirror/service.py", "resources.files('drlib.mirror.status.monitoring').joinpath(name)"),
+    ("drlib/drill/actions/hooks/left_running.py", "each / 'environ'"),
+    ("drlib/drill/actions/hooks/left_running.py", "each / 'stat'"),
     ("drlib/lab/brokers/certificates.py", "key"),
     ("drlib/lab/brokers/certificates.py", "self.certificate"),
     ("drlib/lab/brokers/certificates.py", "signed"),
