@@ -161,6 +161,7 @@ def _command(name: str, root: Path) -> list[str]:
 
 
 def _fetched(name: str) -> Path:
+    runtimes.fetch()
     made = sorted(runtimes.store().glob(f"{name}-*"))
     assert made, f"{name} is not fetched: python -m drlib.lab.clients.runtimes"
     return made[-1]
