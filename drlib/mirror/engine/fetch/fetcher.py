@@ -172,9 +172,6 @@ class Fetcher:
                     group.create_task(self._wait_for_responses(by_node))
                     if by_node:
                         group.create_task(self._wait_for_added())
-                    if by_node and self._offline:
-                        group.create_task(self._wait_for_election())
-                    if by_node:
                         group.create_task(self._watch_leaders(by_node))
                     reading = _Reading(group)
                     for node, streams in by_node.items():
@@ -329,26 +326,20 @@ class Fetcher:
         raise LeaderMoved
 
     async def _watch_leaders(self, by_node: Mapping[int, Sequence[PartitionStream]]) -> None:
-        """Raises `LeaderMoved` once another broker leads a partition, or none does: where the former leader has lost its
-        controllers it does not know, and continues to answer that there is nothing new."""
+        """Raises `LeaderMoved` once another broker leads a partition, none does, or one does again: where a former leader has
+        lost its controllers it does not know, and continues to answer that there is nothing new."""
         read = {stream: node for node, streams in by_node.items() for stream in streams}
+        before = frozenset(self._offline)
         while True:
-            await asyncio.sleep(LEADERS_S)
-            before = self._offline
+            await asyncio.sleep(LEADER_POLL_S if before else LEADERS_S)
             try:
                 found = await self._leaders()
             except NO_ANSWER:
                 continue  # the readers find out for themselves
-            if self._offline - before or any(read.get(s, node) != node for node, those in found.items() for s in those):
+            if self._offline != before or any(
+                read.get(s, node) != node for node, those in found.items() for s in those
+            ):
                 raise LeaderMoved
-
-    async def _wait_for_election(self) -> None:
-        """Raises `LeaderMoved` once a partition that had no leader has one."""
-        before = frozenset(self._offline)
-        while before <= self._offline:
-            await asyncio.sleep(LEADER_POLL_S)
-            await self._leaders()
-        raise LeaderMoved
 
     def _report_offline(self, partitions: Iterable[str]) -> None:
         now = set(partitions)

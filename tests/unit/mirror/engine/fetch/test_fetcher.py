@@ -285,3 +285,22 @@ async def test_leader_that_does_not_know_that_another_one_was_elected_is_left(
         await fetcher._watch_leaders(by_node)
     assert asked == 5
     assert fetcher.events.is_open("OfflinePartition", "t-1")
+
+
+@pytest.mark.parametrize("then", [{0: 1, 1: 2}, {0: -1, 1: -1}], ids=["elected", "another one lost its leader"])
+async def test_partition_without_a_leader_is_watched_beside_those_that_have_one(
+    fetcher: Fetcher, reading: _Reading, monkeypatch: pytest.MonkeyPatch, then: dict[int, int]
+) -> None:
+    monkeypatch.setattr(fetching, "LEADER_POLL_S", 0.0)
+    fetcher.streams = [reading.reads[TOPIC, number].fetch.stream for number in (0, 1)]
+    answers = iter([{0: 1, 1: -1}, {0: 1, 1: -1}, then])
+
+    async def metadata(names: object) -> object:
+        partitions = {number: SimpleNamespace(leader=leader) for number, leader in next(answers).items()}
+        return SimpleNamespace(topics={"t": SimpleNamespace(error_code=0, partitions=partitions)})
+
+    fetcher.source = cast(Any, SimpleNamespace(metadata=metadata))
+    by_node = await fetcher._leaders()
+    with pytest.raises(LeaderMoved):
+        await fetcher._watch_leaders(by_node)
+    assert next(answers, None) is None
