@@ -22,11 +22,8 @@ ALIAS_LETTERS: Final = frozenset(string.ascii_letters + string.digits + "._-")  
 POINTER_TOPIC: Final = "drlib.active.internal"  # each cluster has its own, and applications read it on all of them
 DRILLS_TOPIC: Final = "drlib.drills.internal"  # on the target of a flow: where its drills stand
 TAILS_TOPIC: Final = "drlib.tails.internal"  # the same: how far unreplicated records are settled
-OWN_TOPICS: Final = (
-    POINTER_TOPIC,
-    DRILLS_TOPIC,
-    TAILS_TOPIC,
-)  # of each cluster itself, and never mirrored, nor a copy of one
+OWN_TOPICS: Final = (POINTER_TOPIC, DRILLS_TOPIC, TAILS_TOPIC)
+"""Of each cluster itself: never mirrored, nor a copy of one."""
 # Two underscores: a MirrorMaker 2 beside us leaves such a name alone, whatever its version and separator.
 JOURNAL_PREFIX: Final = "__drlib-journal"
 RELAY_PREFIX: Final = "__drlib-relay"

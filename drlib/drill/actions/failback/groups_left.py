@@ -52,9 +52,7 @@ class GroupsLeft(MoveArguments, ReadOnlyAction):
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         moving = self.flow
-        moves = (
-            decided.read(self.context.run_dir, moving.target) or ()
-        )  # an earlier run may have moved the applications
+        moves = decided.read(self.context.run_dir, moving.target) or ()  # None: an earlier run has moved them
         shares = share_moves.kept_by_any(self.context.run_dir, moving.target)
         groups = sorted({move.group for move in moves})
         everyone = sorted({*groups, *(move.group for move in shares)})

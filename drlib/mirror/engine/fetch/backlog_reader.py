@@ -31,6 +31,7 @@ from drlib.mirror.engine.fetch.fetch_response import QUEUE_BYTES, PartitionFetch
 from drlib.mirror.engine.fetch.flow_control import Flight, InFlightWindow
 from drlib.mirror.engine.fetch.memory import Reservation
 from drlib.mirror.engine.fetch.round_trip_time import measure
+from drlib.mirror.journal.leader_epochs import UNKNOWN_EPOCH
 
 REQUEST_BYTES = 8 << 20
 LEAST_BYTES = 64 << 10  # requested of one partition
@@ -165,12 +166,10 @@ class BacklogReader:
         return FetchRequest(future, partitions, self.window.sent(time.monotonic(), total), self.memory.reserve(total))
 
     def _wanted(self, fetch: PartitionFetch, offset: int, share: int) -> FetchPartition:
-        stream, epoch = fetch.stream, fetch.epoch_at(offset)
-        name, topic_id, number = stream.source.topic, stream.key.topic_id, stream.key.partition
-        if fetch.left_out is None:
-            return FetchPartition(name, topic_id, number, offset, share, epoch)
-        size = LEAST_BYTES if fetch.only_copies else share
-        return FetchPartition(name, topic_id, number, offset, size, epoch, leader_epoch=epoch)
+        key, epoch, leaves_out = fetch.stream.key, fetch.epoch_at(offset), fetch.left_out is not None
+        size = LEAST_BYTES if leaves_out and fetch.only_copies else share
+        current = epoch if leaves_out else UNKNOWN_EPOCH
+        return FetchPartition(fetch.stream.source.topic, key.topic_id, key.partition, offset, size, epoch, current)
 
     def _next_offset(self, fetch: PartitionFetch, share: int) -> int | None:
         """The offset of the next request to a partition for `share` bytes; None when none may be sent now."""

@@ -202,7 +202,7 @@ class FetchResponseHandler:
         unknown = stream.promised or stream.unproven or stream.epoch in (UNKNOWN_EPOCH, fetch.refused_epoch)
         if unknown or fetch.to_leader is not None or not stream.shared or reverse is None or not reverse.admits(stream):
             return None
-        found = self.appends.newest(stream.key.topic_id, stream.key.partition, stream.position)
+        found = self.appends.newest(stream.key, stream.position)
         if found is None or not reverse.known_of(stream).leaves_out_claim(found.claim, stream.position):
             return None
         return max(found.end, stream.position)  # more of it may have been read than is acknowledged

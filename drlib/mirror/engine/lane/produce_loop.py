@@ -57,7 +57,7 @@ from drlib.mirror.engine.returns.watch import RETURNED, ReturnWatch
 from drlib.mirror.engine.reverse.journal import WAITS
 from drlib.mirror.errors import LaneFault, LaneLost, MirrorUnavailable
 from drlib.mirror.failpoints import hit
-from drlib.mirror.journal.entries import ClaimId, Entry, Parked
+from drlib.mirror.journal.entries import ClaimId, Entry, Parked, SourcePartition
 from drlib.mirror.offsets.map.journal_log import LaneJournal
 from drlib.mirror.read_batches import LogEnds
 
@@ -448,8 +448,8 @@ class ProduceLoop:
             self.markers.appended(stream)
             self.observer.acked(stream, item)
             if stream.shared and stream.target_id is not None:
-                at = stream.target_id, stream.target.partition
-                self.appends.acknowledged(*at, stream.claim, base_offset, item.batch.count)
+                mirror = SourcePartition(stream.target_id, stream.target.partition)  # as the flow back reads it
+                self.appends.acknowledged(mirror, stream.claim, base_offset, item.batch.count)
             self.parked.progressed(stream)
             if stream.idle:
                 self._fetcher.room()

@@ -12,10 +12,9 @@ Not for: whose records are copies (`engine.reverse.rules`).
 
 from __future__ import annotations
 
-import uuid
 from typing import Final, NamedTuple
 
-from drlib.mirror.journal.entries import ClaimId
+from drlib.mirror.journal.entries import ClaimId, SourcePartition
 
 MOST: Final = 100_000
 """Partitions that are kept; of one that is forgotten everything is fetched."""
@@ -30,22 +29,21 @@ class Appended(NamedTuple):
 
 
 class Appends:
-    """By topic ID and partition of the target."""
+    """By partition of the target, which is a source of the flow back."""
 
     def __init__(self) -> None:
-        self._newest: dict[tuple[uuid.UUID, int], Appended] = {}
+        self._newest: dict[SourcePartition, Appended] = {}
 
-    def acknowledged(self, topic_id: uuid.UUID, partition: int, claim: ClaimId, base_offset: int, count: int) -> None:
+    def acknowledged(self, at: SourcePartition, claim: ClaimId, base_offset: int, count: int) -> None:
         """Note that a batch of `count` records of `claim` was appended at `base_offset`."""
-        at, first = (topic_id, partition), base_offset
-        before = self._newest.get(at)
+        first, before = base_offset, self._newest.get(at)
         if before is not None and before.claim == claim and before.end == base_offset:
             first = before.first
         self._newest[at] = Appended(claim, first, base_offset + count)
         if len(self._newest) > MOST:
             del self._newest[next(iter(self._newest))]
 
-    def newest(self, topic_id: uuid.UUID, partition: int, offset: int) -> Appended | None:
+    def newest(self, at: SourcePartition, offset: int) -> Appended | None:
         """What was appended last, if it begins at `offset` or before."""
-        found = self._newest.get((topic_id, partition))
+        found = self._newest.get(at)
         return found if found is not None and found.first <= offset else None

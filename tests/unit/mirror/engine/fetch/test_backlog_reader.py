@@ -29,7 +29,7 @@ from drlib.mirror.status.event_log import EventLog
 from drlib.model import TopicPartition
 
 TOPIC, LANE, CLIENT, EPOCH, END = UUID(int=1), 77, 9, 5, 1000
-CLAIM = ClaimId(LANE, 1)
+CLAIM, KEY = ClaimId(LANE, 1), SourcePartition(TOPIC, 0)
 
 
 def batch_at(offset: int, producer: int, epoch: int = EPOCH, count: int = 10) -> bytes:
@@ -70,9 +70,7 @@ class Copying:
         broker = SourceBroker(context, share, 1, self.lane, handler, asyncio.Event())
         self.reader = BacklogReader(broker, self.caught_up.append)
         at = TopicPartition("t", 0)
-        self.stream = PartitionStream(
-            SourcePartition(TOPIC, 0), at, at, ClaimId(1, 1), PartitionMap(), 0, 0, shared=True, epoch=EPOCH
-        )
+        self.stream = PartitionStream(KEY, at, at, ClaimId(1, 1), PartitionMap(), 0, 0, shared=True, epoch=EPOCH)
         self.stream.start(0)
         self.fetch = PartitionFetch(self.stream, end=END)
         self.reader.add(self.fetch)
@@ -156,7 +154,7 @@ def asked(wanted: FetchPartition) -> tuple[int, int, int]:
 async def test_appended_records_are_left_out_by_a_request_behind_them_that_names_the_leader_epoch(
     copying: Copying,
 ) -> None:
-    copying.appends.acknowledged(TOPIC, 0, CLAIM, 0, 300)
+    copying.appends.acknowledged(KEY, CLAIM, 0, 300)
     assert asked(await copying.exchange(batch_at(300, CLIENT))) == (300, EPOCH, EPOCH)
     assert (copying.stream.position, copying.stream.acked, copying.stream.mirrored) == (310, 10, 310)
     assert copying.stream.epoch == EPOCH
@@ -164,7 +162,7 @@ async def test_appended_records_are_left_out_by_a_request_behind_them_that_names
 
 
 async def test_request_behind_appended_records_that_returns_nothing_leaves_them_out(copying: Copying) -> None:
-    copying.appends.acknowledged(TOPIC, 0, CLAIM, 0, 300)
+    copying.appends.acknowledged(KEY, CLAIM, 0, 300)
     await copying.exchange(end=300)
     assert (copying.stream.position, copying.stream.mirrored, copying.caught_up) == (300, 300, [copying.fetch])
 
@@ -172,7 +170,7 @@ async def test_request_behind_appended_records_that_returns_nothing_leaves_them_
 async def test_only_one_request_is_in_flight_until_it_is_known_whether_records_may_be_left_out(
     copying: Copying,
 ) -> None:
-    copying.appends.acknowledged(TOPIC, 0, CLAIM, 0, 300)
+    copying.appends.acknowledged(KEY, CLAIM, 0, 300)
     await copying.requested()
     for _ in range(20):
         copying.reader.wake()
@@ -193,7 +191,7 @@ async def test_only_one_request_is_in_flight_until_it_is_known_whether_records_m
 async def test_refusal_of_what_is_left_out_decides_nothing_and_the_position_is_read(
     copying: Copying, refusal: dict[str, Any]
 ) -> None:
-    copying.appends.acknowledged(TOPIC, 0, CLAIM, 0, 300)
+    copying.appends.acknowledged(KEY, CLAIM, 0, 300)
     await copying.exchange(**refusal)
     assert (copying.stream.position, copying.stream.covered, copying.parked) == (0, -1, [])
     assert asked(await copying.exchange(batch_at(0, LANE))) == (0, EPOCH, -1)
@@ -204,7 +202,7 @@ async def test_refusal_of_what_is_left_out_decides_nothing_and_the_position_is_r
 
 async def test_answer_that_comes_after_the_position_was_taken_back_leaves_nothing_out(copying: Copying) -> None:
     copying.stream.position = 100
-    copying.appends.acknowledged(TOPIC, 0, CLAIM, 0, 300)
+    copying.appends.acknowledged(KEY, CLAIM, 0, 300)
     _, answer = await copying.requested()
     copying.stream.position = 50
     await copying.respond(answer, batch_at(300, CLIENT))
@@ -232,13 +230,13 @@ async def test_answer_that_comes_after_the_position_was_taken_back_leaves_nothin
 )  # fmt: skip
 async def test_nothing_is_left_out_where(copying: Copying, change: Any) -> None:
     change(copying)
-    copying.appends.acknowledged(TOPIC, 0, CLAIM, 0, 300)
+    copying.appends.acknowledged(KEY, CLAIM, 0, 300)
     wanted, _ = await copying.requested()
     assert (wanted.offset, wanted.leader_epoch) == (0, -1)
 
 
 async def test_reading_of_the_journal_that_changes_whose_records_they_are_leaves_nothing_out(copying: Copying) -> None:
-    copying.appends.acknowledged(TOPIC, 0, CLAIM, 0, 300)
+    copying.appends.acknowledged(KEY, CLAIM, 0, 300)
     _, answer = await copying.requested()
     copying.known = replace(copying.known, taken=TakenOver(400, ((0, 400),)))
     await copying.respond(answer, batch_at(300, CLIENT))
@@ -249,9 +247,9 @@ async def test_partition_with_nothing_but_copies_is_requested_seldom(
     copying: Copying, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backlog_reader, "FILLED_S", 3600.0)
-    copying.appends.acknowledged(TOPIC, 0, CLAIM, 0, 300)
+    copying.appends.acknowledged(KEY, CLAIM, 0, 300)
     await copying.exchange(batch_at(300, LANE))
-    copying.appends.acknowledged(TOPIC, 0, CLAIM, 300, 100)
+    copying.appends.acknowledged(KEY, CLAIM, 300, 100)
     for _ in range(20):
         copying.reader.wake()
         await asyncio.sleep(0)
@@ -259,16 +257,16 @@ async def test_partition_with_nothing_but_copies_is_requested_seldom(
 
 
 async def test_partition_with_nothing_but_copies_is_requested_for_little(copying: Copying) -> None:
-    copying.appends.acknowledged(TOPIC, 0, CLAIM, 0, 300)
+    copying.appends.acknowledged(KEY, CLAIM, 0, 300)
     first = await copying.exchange(batch_at(300, LANE))
     second = await copying.exchange(batch_at(310, CLIENT))
-    copying.appends.acknowledged(TOPIC, 0, CLAIM, 320, 100)
+    copying.appends.acknowledged(KEY, CLAIM, 320, 100)
     third = await copying.exchange()
     assert (first.max_bytes > LEAST_BYTES, second.max_bytes, third.max_bytes > LEAST_BYTES) == (True, LEAST_BYTES, True)
 
 
 async def test_pause_ends_by_itself(copying: Copying, monkeypatch: pytest.MonkeyPatch) -> None:
-    copying.appends.acknowledged(TOPIC, 0, CLAIM, 0, 300)
+    copying.appends.acknowledged(KEY, CLAIM, 0, 300)
     monkeypatch.setattr(backlog_reader, "FILLED_S", 0.01)
     await copying.exchange(batch_at(300, LANE))
     wanted = await copying.exchange(batch_at(310, CLIENT))
