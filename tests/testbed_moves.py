@@ -10,8 +10,10 @@ import multiprocessing
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from drlib.config.settings import load_mirror_settings
 from drlib.drill.plan.plan import Argument, Call, Drill, Mode, Rollback, Step
@@ -20,7 +22,7 @@ from drlib.drill.run.permissions import Permissions
 from drlib.drill.run.runner import Runner
 from drlib.drill.step.context import DrillContext
 from drlib.errors import DrlibError
-from drlib.lab.lab import Lab
+from drlib.lab.lab import ONE_BROKER, Lab
 from drlib.model import Flow
 from drlib.runs.journal import JOURNAL, DrillJournal
 
@@ -55,6 +57,26 @@ class Place:
             lab=lab,
             pointer=lab.root / "pointer.json",
         )
+
+
+def one_way_file(left: Lab, right: Lab, topics: str, more: Mapping[str, str] = MappingProxyType({})) -> Path:
+    """The properties file, in the first one's folder, of a flow from LEFT to RIGHT, which are alone in a lab each. `more`: keys
+    that are added, or have other values."""
+    keys = {
+        "clusters": "LEFT,RIGHT",
+        "LEFT.bootstrap.servers": left.clusters["LEFT"].bootstrap,
+        "RIGHT.bootstrap.servers": right.clusters["RIGHT"].bootstrap,
+        "LEFT->RIGHT.enabled": "true",
+        "LEFT->RIGHT.topics": topics,
+        "RIGHT->LEFT.enabled": "false",
+        "RIGHT->LEFT.emit.heartbeats.enabled": "false",
+        **ONE_BROKER,
+        "drlib.metrics.address": "127.0.0.1:0",
+        **more,
+    }
+    file = left.root / "mirror.properties"
+    file.write_text("".join(f"{key} = {value}\n" for key, value in keys.items()))
+    return file
 
 
 def step(name: str, action: str, **arguments: str | int | float | bool | tuple[str, ...]) -> Step:

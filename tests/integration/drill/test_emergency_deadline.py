@@ -14,7 +14,7 @@ import pytest
 import testbed_moves
 from confluent_kafka import Consumer, Producer
 from fix_engine import wait_for
-from testbed_moves import Place, step
+from testbed_moves import Place, one_way_file, step
 
 from drlib import publish_pointer
 from drlib.client.pointer_topic import read_pointer
@@ -26,7 +26,7 @@ from drlib.drill.step import known_silence
 from drlib.kafka.admin import connect
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.reachability import ClusterService, examine
-from drlib.lab.lab import ONE_BROKER, Lab
+from drlib.lab.lab import Lab
 from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions
 from drlib.model import Flow
 from drlib.runs import journal
@@ -75,20 +75,7 @@ def mirrored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mirrored]:
     right = Lab(tmp_path_factory.mktemp("right"), ("RIGHT",))
     with left, right:
         source, target = left.clusters["LEFT"], right.clusters["RIGHT"]
-        keys = {
-            "clusters": "LEFT,RIGHT",
-            "LEFT.bootstrap.servers": source.bootstrap,
-            "RIGHT.bootstrap.servers": target.bootstrap,
-            "LEFT->RIGHT.enabled": "true",
-            "LEFT->RIGHT.topics": "orders",
-            "RIGHT->LEFT.enabled": "false",
-            "RIGHT->LEFT.emit.heartbeats.enabled": "false",
-            **ONE_BROKER,
-            "drlib.metrics.address": "127.0.0.1:0",
-            "emit.checkpoints.interval.seconds": "1",
-        }
-        file = left.root / "mirror.properties"
-        file.write_text("".join(f"{key} = {value}\n" for key, value in keys.items()))
+        file = one_way_file(left, right, "orders", {"emit.checkpoints.interval.seconds": "1"})
         with Cluster(source.settings()) as cluster:
             cluster.create_topic("orders", 6, 3)
         producer = Producer({"bootstrap.servers": source.bootstrap, "linger.ms": 20})

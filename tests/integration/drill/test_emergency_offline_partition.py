@@ -10,14 +10,14 @@ import testbed_moves
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from fix_engine import wait_for
-from testbed_moves import Place, step
+from testbed_moves import Place, one_way_file, step
 
 from drlib import publish_pointer
 from drlib.config.settings import load_mirror_settings
 from drlib.drill.actions.failover.observe_flow import observe_flow
 from drlib.drill.plan.plan import Mode
 from drlib.kafka.admin.reachability import ClusterService, examine
-from drlib.lab.lab import ONE_BROKER, Lab
+from drlib.lab.lab import Lab
 from drlib.model import Flow
 from drlib.runs import journal
 from drlib.runs.journal import JOURNAL
@@ -42,21 +42,8 @@ def test_emergency_partition_without_leader_has_an_unknown_end_and_is_drained(tm
     with contextlib.ExitStack() as stack:
         left = stack.enter_context(Lab(tmp_path / "left", ("LEFT",), brokers=3))
         right = stack.enter_context(Lab(tmp_path / "right", ("RIGHT",)))
-        source, target = left.clusters["LEFT"], right.clusters["RIGHT"]
-        file = left.root / "mirror.properties"
-        keys = {
-            "clusters": "LEFT,RIGHT",
-            "LEFT.bootstrap.servers": source.bootstrap,
-            "RIGHT.bootstrap.servers": target.bootstrap,
-            "LEFT->RIGHT.enabled": "true",
-            "LEFT->RIGHT.topics": "alone",
-            "LEFT->RIGHT.emit.heartbeats.enabled": "false",
-            "RIGHT->LEFT.enabled": "false",
-            "RIGHT->LEFT.emit.heartbeats.enabled": "false",
-            **ONE_BROKER,
-            "drlib.metrics.address": "127.0.0.1:0",
-        }
-        file.write_text("".join(f"{key} = {value}\n" for key, value in keys.items()))
+        source = left.clusters["LEFT"]
+        file = one_way_file(left, right, "alone", {"LEFT->RIGHT.emit.heartbeats.enabled": "false"})
         nodes = [broker.spec.node_id for broker in source.brokers]
         placed = NewTopic("alone", num_partitions=3, replica_assignment=[[node] for node in nodes])
         admin = AdminClient({"bootstrap.servers": source.bootstrap})

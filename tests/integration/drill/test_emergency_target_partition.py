@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as At
 from confluent_kafka.admin import AdminClient, NewTopic
 from fix_engine import wait_for
-from testbed_moves import Place, step
+from testbed_moves import Place, one_way_file, step
 
 from drlib import publish_pointer, translate_offsets
 from drlib.config.settings import load_mirror_settings
@@ -27,7 +27,7 @@ from drlib.drill.readiness.doctor import doctor
 from drlib.drill.step import step_output
 from drlib.errors import DrlibError, NoLeader, Unreachable
 from drlib.kafka.admin.cluster import Cluster
-from drlib.lab.lab import ONE_BROKER, Lab
+from drlib.lab.lab import Lab
 from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions
 from drlib.mirror.offsets.unreplicated.lag import replication_lag
@@ -96,22 +96,12 @@ def mirrored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mirrored]:
     right = Lab(tmp_path_factory.mktemp("right"), ("RIGHT",), brokers=3, extra=BROKERS)
     with left, right:
         source, target = left.clusters["LEFT"], right.clusters["RIGHT"]
-        file = left.root / "mirror.properties"
-        keys = {
-            "clusters": "LEFT,RIGHT",
-            "LEFT.bootstrap.servers": source.bootstrap,
-            "RIGHT.bootstrap.servers": target.bootstrap,
-            "LEFT->RIGHT.enabled": "true",
-            "LEFT->RIGHT.topics": "alone",
-            "RIGHT->LEFT.enabled": "false",
-            "RIGHT->LEFT.emit.heartbeats.enabled": "false",
-            **{key: value for key, value in ONE_BROKER.items() if "checkpoints" not in key},
+        more = {
             "checkpoints.topic.replication.factor": "3",
             "drlib.journal.replication.factor": "3",
             "drlib.lanes": "2",
-            "drlib.metrics.address": "127.0.0.1:0",
         }
-        file.write_text("".join(f"{key} = {value}\n" for key, value in keys.items()))
+        file = one_way_file(left, right, "alone", more)
         nodes = [broker.spec.node_id for broker in target.brokers]
         placed = NewTopic("LEFT.alone", num_partitions=3, replica_assignment=[[node] for node in nodes])
         # the third broker has the last mirror partition, and is the coordinator of the workers' group

@@ -1,93 +1,47 @@
-"""A broker that is cut off from its controllers and goes on answering clients: it does not know that others lead by now."""
+"""A broker that is cut off from its controllers and continues to answer clients: it does not know that others lead by now."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import threading
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from fix_engine import Engine, produce, wait_for
+from repository_root import ROOT
 
 from drlib.lab.lab import Lab
+from drlib.lab.link.remote import LinkProxy
+from drlib.lab.processes import ProcessRegistry
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
 
 
-class Gate:
-    """Ports before those of other processes, which can be closed."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever)
-        self._thread.start()
-        self._open: set[asyncio.StreamWriter] = set()
-        self._servers: list[asyncio.Server] = []
-
-    def before(self, port: int) -> int:
-        """A port of 127.0.0.1 whose connections go to `port`."""
-
-        async def passed_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            self._open.add(writer)
-            with contextlib.suppress(OSError):  # it has not started yet
-                there, back = await asyncio.open_connection("127.0.0.1", port)
-                self._open.add(back)
-                await asyncio.gather(_pass(reader, back), _pass(there, writer))
-            writer.close()
-
-        async def listen() -> int:
-            self._servers.append(await asyncio.start_server(passed_on, "127.0.0.1", 0))
-            return int(self._servers[-1].sockets[0].getsockname()[1])
-
-        return asyncio.run_coroutine_threadsafe(listen(), self._loop).result(10)
-
-    def close(self) -> None:
-        """Listen no more, and end what is open."""
-
-        async def end() -> None:
-            for server in self._servers:
-                server.close()
-            for writer in self._open:
-                writer.transport.abort()
-            others = asyncio.all_tasks() - {asyncio.current_task()}
-            await asyncio.gather(*others, return_exceptions=True)
-
-        asyncio.run_coroutine_threadsafe(end(), self._loop).result(10)
-
-    def stop(self) -> None:
-        self.close()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
-        self._loop.close()
-
-
-async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):
-        while data := await reader.read(1 << 16):
-            writer.write(data)
-            await writer.drain()
-    writer.close()
-
-
 @pytest.fixture
-def gate() -> Iterator[Gate]:
-    made = Gate()
-    yield made
-    made.stop()
+def links(tmp_path: Path) -> Iterator[LinkProxy]:
+    """Links before the controllers of two brokers, which can be cut."""
+    registry, state = ProcessRegistry(tmp_path), tmp_path / "proxy.json"
+    argv = [sys.executable, "-m", "drlib.lab.link.proxy", "--state", str(state), "one", "two"]
+    registry.start("proxy", argv, log=tmp_path / "proxy.log", cwd=ROOT)
+    proxy = LinkProxy(state)
+    proxy.wait_ready()
+    yield proxy
+    registry.stop_all()
 
 
 def test_leader_that_lost_its_controllers_is_left_for_the_one_that_was_elected(
-    engine: Engine, gate: Gate, tmp_path: Path
+    engine: Engine, links: LinkProxy, tmp_path: Path
 ) -> None:
     topic = engine.topics
     with Lab(tmp_path / "source", ("SOURCE",), brokers=3) as lab:
         first, second, _ = brokers = lab.clusters["SOURCE"].brokers
         voters = {b.spec.node_id: b.spec.controller_port for b in brokers}
         mine = first.spec.node_id
-        reached = {node: port if node == mine else gate.before(port) for node, port in voters.items()}
+        reached = dict(voters)
+        for node, (link, port) in zip(voters.keys() - {mine}, links.ports.items(), strict=True):
+            links.target(link, voters[node])
+            reached[node] = port
         first.stop()
         first.prepare({"controller.quorum.voters": ",".join(f"{n}@127.0.0.1:{p}" for n, p in reached.items())})
         first.launch()
@@ -98,7 +52,8 @@ def test_leader_that_lost_its_controllers_is_left_for_the_one_that_was_elected(
         produce(engine.left, topic, 100, partitions=1)
         worker = engine.start()
         engine.wait_caught_up(topic, 1)
-        gate.close()
+        for link in links.ports:
+            links.set(link, cut=True)
 
         def moved() -> bool:
             found = AdminClient({"bootstrap.servers": second.bootstrap, "log_level": 0}).list_topics(topic, timeout=5)

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as At
 from confluent_kafka.admin import AdminClient, NewTopic
 from fix_engine import wait_for
-from testbed_moves import Place
+from testbed_moves import Place, one_way_file
 
 from drlib import translate_offsets
 from drlib.config.settings import load_mirror_settings
@@ -19,7 +19,7 @@ from drlib.drill.actions.failover.observe_flow import observe_flow
 from drlib.errors import Unreachable
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.protocol.error_codes import BrokerError
-from drlib.lab.lab import ONE_BROKER, Lab
+from drlib.lab.lab import Lab
 from drlib.mirror.engine.fencing.lanes import lane_of
 from drlib.mirror.offsets.map.flow_maps import read_flow_maps
 from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions, translate_groups
@@ -36,21 +36,8 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     right = Lab(tmp_path_factory.mktemp("right"), ("RIGHT",), brokers=3, extra=three)
     with left, right:
         source, target = left.clusters["LEFT"], right.clusters["RIGHT"]
-        file = left.root / "mirror.properties"
-        keys = {
-            "clusters": "LEFT,RIGHT",
-            "LEFT.bootstrap.servers": source.bootstrap,
-            "RIGHT.bootstrap.servers": target.bootstrap,
-            "LEFT->RIGHT.enabled": "true",
-            "LEFT->RIGHT.topics": "t",
-            "RIGHT->LEFT.enabled": "false",
-            "RIGHT->LEFT.emit.heartbeats.enabled": "false",
-            **ONE_BROKER,
-            "checkpoints.topic.replication.factor": "3",
-            "drlib.lanes": "2",
-            "drlib.metrics.address": "127.0.0.1:0",
-        }
-        file.write_text("".join(f"{key} = {value}\n" for key, value in keys.items()))
+        more = {"checkpoints.topic.replication.factor": "3", "drlib.lanes": "2"}
+        file = one_way_file(left, right, "t", more)
         settings = load_mirror_settings(file)
         nodes = [broker.spec.node_id for broker in target.brokers]
         journal = settings.flow("LEFT", "RIGHT").policy.journal_topic("LEFT")

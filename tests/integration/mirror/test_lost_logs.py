@@ -125,6 +125,16 @@ async def journal_offset(engine: Engine, kind: type, number: int) -> int:
     return offsets[number]
 
 
+def contradiction_of(engine: Engine, mirror: str, other: str) -> str:
+    """What a new worker says of the mirror partition while it copies records that are written to the topic `other` now."""
+    produce(engine.left, other, 10, partitions=1)
+    worker = engine.start()
+    event = engine.wait_reported("MirrorContradiction", mirror)
+    engine.wait_caught_up(other, 1)
+    assert engine.stop(worker) == 0, engine.log()
+    return event.detail
+
+
 @pytest.mark.parametrize(("kind", "number"), [(Run, -4), (Claim, -1)])
 def test_journal_that_lost_its_end_duplicates_nothing(
     engine: Engine, authorizer_lab: Lab, fresh_topic: Callable[..., str], kind: type, number: int
@@ -151,13 +161,8 @@ def test_journal_that_lost_its_end_duplicates_nothing(
     before = read_all(engine.right, mirror, 1)[0]
     assert len(before) == 50
     cut(authorizer_lab, journal_topic(engine), asyncio.run(journal_offset(engine, kind, number)))
-    produce(engine.left, other, 10, partitions=1)
 
-    worker = engine.start()
-    event = engine.wait_reported("MirrorContradiction", f"{mirror}-0")
-    assert "journal" in event.detail
-    engine.wait_caught_up(other, 1)
-    assert engine.stop(worker) == 0, engine.log()
+    assert "journal" in contradiction_of(engine, f"{mirror}-0", other)
     assert read_all(engine.right, mirror, 1)[0] == before
     engine.assert_same(other, 1)
 
@@ -183,18 +188,13 @@ def test_journal_that_lost_all_of_a_partition_that_joined_duplicates_nothing(
     first = min(asyncio.run(journal_offset(engine, Placement, number)) for number in (-1, -2))  # of the two that joined
     cut(authorizer_lab, journal_topic(engine), first)
     send(engine.left, topic, ["first"], partition=2)
-    produce(engine.left, other, 10, partitions=1)
 
-    worker = engine.start()
-    event = engine.wait_reported("MirrorContradiction", f"{mirror}-1")
-    assert "journal: it lost entries" in event.detail
-    engine.wait_caught_up(other, 1)
-    assert engine.stop(worker) == 0, engine.log()
+    assert "journal: it lost entries" in contradiction_of(engine, f"{mirror}-1", other)
     engine.mirror_now(other)  # it is refused for good
     after = read_all(engine.right, mirror, 3)
     assert after[0] == before[0]
     assert after[1] == before[1]
-    assert len(after[2]) == 1, "what has no records of this lane goes on"
+    assert len(after[2]) == 1, "what has no records of this lane is copied on"
     assert not engine.reported("MirrorContradiction", f"{mirror}-2")
 
 

@@ -47,10 +47,10 @@ def test_wait_abort_ends_it_before_and_during_the_first_check(tmp_path: Path) ->
     def never() -> bool:
         looked.append(time.monotonic())
         if len(looked) == 2:
-            threading.Thread(target=abort.request, args=("somebody else",)).start()
+            threading.Thread(target=abort.request, args=("another operator",)).start()
         return False
 
-    with pytest.raises(Aborted, match="somebody else asked for it"):
+    with pytest.raises(Aborted, match="another operator asked for it"):
         wait_for(abort, "nothing", never, 60.0, "Look.", look_s=0.001)
     seen = len(looked)
     with pytest.raises(Aborted):

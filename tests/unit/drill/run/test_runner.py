@@ -398,9 +398,9 @@ def test_approval_by_file_is_read_while_the_run_waits(here: Setting) -> None:
 
 def test_abort_ends_a_wait_and_rolls_back(here: Setting) -> None:
     here.two.waits_s = 30
-    here.two.when_acting = partial(Abort(here.folder).request, "somebody else")
+    here.two.when_acting = partial(Abort(here.folder).request, "another operator")
     began = time.monotonic()
-    with pytest.raises(Aborted, match="somebody else asked for it") as stopped:
+    with pytest.raises(Aborted, match="another operator asked for it") as stopped:
         here.runner(here.plan()).run()
     assert time.monotonic() - began < ABORT_S
     assert stopped.value.exit_code == 8
@@ -421,13 +421,13 @@ def test_signal_aborts_and_survives_the_process(here: Setting, number: signal.Si
 
 def test_resume_after_an_abort_clears_the_abort(here: Setting) -> None:
     plan = here.plan(rollback=Rollback.NEVER)
-    Abort(here.folder).request("somebody")
+    Abort(here.folder).request("an operator")
     with pytest.raises(Aborted, match="Every change was undone"):
         here.runner(plan).run()
     here = replace(here, folder=here.root / "again")
     here.folder.mkdir()
     here.two.waits_s = 30
-    here.two.when_acting = partial(Abort(here.folder).request, "somebody")
+    here.two.when_acting = partial(Abort(here.folder).request, "an operator")
     with pytest.raises(Aborted, match="not undone: one"):
         here.runner(plan).run()
     here.two = replace(here.two, waits_s=0, when_acting=lambda: None)
@@ -460,7 +460,7 @@ def test_pause_on_a_lab_of_its_own_proposes_only_to_start_it_again(here: Setting
 def test_step_that_does_not_end_is_left_and_probed_on_resume(here: Setting) -> None:
     here.two.hangs_s = ABORT_S + 1.5
     plan = here.plan()
-    here.two.when_acting = partial(Abort(here.folder).request, "somebody")
+    here.two.when_acting = partial(Abort(here.folder).request, "an operator")
     began = time.monotonic()
     with pytest.raises(Aborted, match=r"did not end within 2 s"):
         here.runner(plan).run()
@@ -560,7 +560,7 @@ class Noticeboard:
 
     def confirm(self, standing: Sequence[str] | None = None) -> None:
         if self.lost:
-            raise LeaseHeld("the lease was lost", "somebody else", "Stop.")
+            raise LeaseHeld("the lease was lost", "another operator", "Stop.")
         self.confirmed.append(tuple(standing or ()))
 
     def write(
