@@ -1,15 +1,19 @@
-"""Fixtures live in named plugins beside this file.
+"""Fixtures live in named plugins beside this file, and what holds for each run of tests is here.
 
 Property tests have no deadline: how long an example takes says what else the machine does (an fsync beside three brokers
 took 277 ms once), and no test here is about time.
 """
 
+import gc
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
 from longest_files import LONGEST
-from repository_root import ROOT
+from own_processes import of_worker
+from repository_root import ROOT, TESTS
+from xdist.workermanage import WorkerController
 
 pytest_plugins = [
     "fix_lab",
@@ -39,3 +43,41 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     tests, rank = Counter(files), {name: number for number, name in enumerate(LONGEST)}
     order = sorted(range(len(items)), key=lambda at: (rank.get(files[at], len(rank)), -tests[files[at]]))
     items[:] = [items[at] for at in order]
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # what there is now lives to the end, and need not be looked through each time
+
+
+def on_brokers(item: pytest.Item) -> bool:
+    return item.path.is_relative_to(TESTS / "integration")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """Garbage of a test on brokers is collected at its end, by this thread, and at no other time.
+
+    An `AdminClient` answers its requests in a thread of its own. Python may collect garbage there, and where that very client
+    is among it, as after a request that nothing waited for, librdkafka ends the process (`rd_kafka_destroy_app`).
+    """
+    if on_brokers(item):
+        gc.disable()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    try:
+        return (yield)
+    finally:
+        if on_brokers(item):
+            gc.enable()
+            gc.collect()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: WorkerController, error: object) -> None:
+    """What a crashed process of tests has started is killed: it would work on against dead brokers, beside all later tests."""
+    if error:
+        for process in of_worker(node.workerinput["workerid"], node.workerinput["testrunuid"]):
+            process.kill()

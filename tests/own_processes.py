@@ -1,9 +1,12 @@
-"""What a run has left behind on this machine."""
+"""What a run, or a process of tests, has left behind on this machine."""
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
+
+import psutil
 
 
 def processes_of(place: Path) -> list[str]:
@@ -17,4 +20,15 @@ def processes_of(place: Path) -> list[str]:
                 continue
             if str(place) in line:
                 found.append(line[:200])
+    return found
+
+
+def of_worker(worker: str, run: str) -> list[psutil.Process]:
+    """Processes with the environment of one of xdist's workers, and those that they have started."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            environment = process.environ()
+            if (environment.get("PYTEST_XDIST_WORKER"), environment.get("PYTEST_XDIST_TESTRUNUID")) == (worker, run):
+                found += [process, *process.children(recursive=True)]
     return found

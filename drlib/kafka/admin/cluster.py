@@ -113,7 +113,11 @@ class Cluster:
         self._end = float("inf")
         self._together = together
         self._configuration: dict[str, object] = {}
-        self._admin: Any = None
+        self._handles: list[Any] = []  # one; it is also that of copies, which would otherwise keep it beyond its end
+
+    @property
+    def _admin(self) -> Any:
+        return self._handles[0]
 
     @property
     def _timeout_s(self) -> float:
@@ -131,11 +135,14 @@ class Cluster:
             self._end = time.monotonic() + self._each_s
         connect.check_login(self.settings, self._timeout_s)
         self._configuration = {**connect.librdkafka(self.settings), "log_level": 0, "error_cb": _ignore}
-        self._admin = AdminClient({**self._configuration, **_WITHOUT_SPIN}, logger=QUIET)
+        self._handles.append(AdminClient({**self._configuration, **_WITHOUT_SPIN}, logger=QUIET))
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._admin = None  # librdkafka closes its connections when the handle goes
+        """The handle goes here and now: nothing else refers to it, so that Python's garbage collection never has to free it.
+        That runs in any thread, also in the handle's own, which answers its requests; there librdkafka ends the process
+        (`rd_kafka_destroy_app`)."""
+        self._handles.clear()
 
     def cluster_id(self) -> str:
         """The cluster ID; two aliases with one ID are the same cluster."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 from concurrent.futures import Future
 from types import SimpleNamespace
 
@@ -51,6 +52,15 @@ def test_deadline_is_of_each_call_or_of_all_together(
             now += passed_s
             found.append(handle._timeout_s)
     assert found == pytest.approx(left_s)
+
+
+def test_handle_of_librdkafka_is_freed_at_the_end_of_the_block_although_a_copy_of_the_cluster_remains() -> None:
+    with cluster.Cluster(ClusterSettings("A", ("127.0.0.1:1",))) as whole:
+        copy = whole.within(1.0)
+        handle = weakref.ref(copy._admin)
+        assert handle() is whole._admin
+    assert handle() is None
+    assert copy.settings is whole.settings
 
 
 @pytest.mark.parametrize(
