@@ -122,7 +122,7 @@ def test_notebook_that_is_opened_without_its_kernel_says_what_to_do(place: Place
     notebook = opened(place)
     notebook.ready()
     notebook.run_to_end(60)
-    notebook.page.locator(".drlib-console").wait_for()
+    notebook.page.locator(".drlib-console", has_text="not running").wait_for()  # it changes no more
     notebook.save()
     kept = nbformat.read(place.book, as_version=4).metadata.widgets[STATE].state.values()
     assert {each.state.value for each in kept} == {NOT_LIVE}, "no state of widgets, which could hold records"
