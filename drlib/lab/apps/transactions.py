@@ -155,7 +155,8 @@ class Transactions:
     def _call(self, pointer: Pointer, transactional: Callable[..., Any]) -> bool:
         """Repeat the call while the coordinator does not answer; False when the pointer moved or stopping took too long.
 
-        Raises `KafkaException` for a final error.
+        Raises `KafkaException` for a final error, and for one after which the transaction has to be aborted, which a call again
+        would only get again, at once: a record that was not written within the transaction's time is _TIMED_OUT, too.
         """
         while True:
             try:
@@ -163,7 +164,8 @@ class Transactions:
                 return True
             except KafkaException as error:
                 kafka_error: KafkaError = error.args[0]
-                if not kafka_error.retriable() and kafka_error.code() != KafkaError._TIMED_OUT:
+                waits = kafka_error.retriable() or kafka_error.code() == KafkaError._TIMED_OUT
+                if kafka_error.txn_requires_abort() or not waits:
                     raise
             self._status.report("waiting", pointer.active, pointer.version, self._done)
             if (self._watcher.current() or pointer).elsewhere(pointer) or self._stopped_long():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource
 from testbed_applications import log_ends, stage, wait_until
@@ -127,6 +129,36 @@ def test_transactions_every_third_aborts(left: str, fresh_topic: Fresh, tmp_path
     assert {row.id for row in scan.scan(left, topic, read_committed=False)} == acked | aborted
     at = {(row.partition, row.offset): row.digest for row in scan.scan(left, topic, read_committed=False)}
     assert all(at[row.partition, row.offset] == row.digest for row in produced)
+
+
+@pytest.mark.long  # a transaction has ten seconds
+def test_transactions_continue_once_a_broker_that_was_frozen_for_longer_than_one_may_take_is_back(
+    tmp_path: Path,
+) -> None:
+    with Lab(tmp_path / "lab", ("paris",)) as lab, stage(tmp_path) as on:
+        paris, topic, spans = lab.clusters["paris"], "flights-tx", 10.0
+        create_topics(paris.bootstrap, [TopicSpec(topic, 2)])
+        on.point(1, "paris", paris.bootstrap)
+        status = tmp_path / "producer.status"
+        producer = on.producer(topic, mode=ProducerMode.FLIGHTS_TX, transactional_id=topic, status=str(status))
+
+        def acknowledged() -> int:
+            return sum(row.status is ProducedStatus.ACKED for row in producer.history().produced)
+
+        wait_until("some transactions", lambda: acknowledged() > 30)
+        (broker,) = paris.brokers
+        broker.pause()
+        used_s = sum(psutil.Process(producer.process.pid).cpu_times()[:2])
+        began = time.monotonic()
+        wait_until("its transaction's time is over", lambda: time.monotonic() - began > 2 * spans)
+        assert sum(psutil.Process(producer.process.pid).cpu_times()[:2]) - used_s < spans / 2
+        seen = read_status(status)
+        assert seen is not None
+        assert seen.phase == "waiting"
+        broker.resume()
+        before = acknowledged()
+        wait_until("more transactions", lambda: acknowledged() > before + 30, 60)
+        on.terminate_all()
 
 
 def test_application_wrong_spec_prints_one_line_and_exits_2(tmp_path: Path) -> None:
