@@ -77,7 +77,6 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: WorkerController, error: object) -> None:
-    """What a crashed process of tests has started is killed: it would work on against dead brokers, beside all later tests."""
-    if error:
-        for process in of_worker(node.workerinput["workerid"], node.workerinput["testrunuid"]):
-            process.kill()
+    """What a process of tests that crashed or was interrupted has started is killed: it would work on against dead brokers."""
+    for process in of_worker(node.workerinput["workerid"], node.workerinput["testrunuid"]):
+        process.kill()

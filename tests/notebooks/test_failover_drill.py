@@ -98,11 +98,15 @@ def test_failover_drill_rto_is_what_the_applications_experienced(drill: tuple[Pa
         rows = history_files.read_history(run / "history" / f"{name}.jsonl")
         acked = [r.acked_ms for r in rows.produced if r.cluster == "RIGHT" and r.status is ProducedStatus.ACKED]
         firsts[name] = min([*acked, *(r.at_ms for r in rows.consumed if r.cluster == "RIGHT")])
-    assert card.rto_seconds.total == pytest.approx((max(firsts.values()) - fault) / 1000, abs=1.0), firsts
+    rto, experienced_s = card.rto_seconds, (max(firsts.values()) - fault) / 1000
+    assert rto.at_least is not None
+    assert rto.total is not None
+    assert rto.at_least - 0.1 <= experienced_s <= rto.total + 0.1, firsts
+    apart_s = max(1.0, rto.total - rto.at_least)  # two looks at the positions of groups
     shown = {str(row["name"]): row for row in step_output.read_rows(run, "verify")}
     for name, row in (("flights", "producers of flights"), ("arrivals", "arrivals"), ("delays", "delays")):
         assert shown[row]["seen"] == "served"
-        assert shown[row]["seconds after the fault"] == pytest.approx((firsts[name] - fault) / 1000, abs=1.0)
+        assert shown[row]["seconds after the fault"] == pytest.approx((firsts[name] - fault) / 1000, abs=apart_s)
 
 
 def test_failover_drill_run_folder_is_complete_private_and_offline(drill: tuple[Path, str]) -> None:

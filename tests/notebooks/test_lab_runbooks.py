@@ -45,6 +45,7 @@ def run_of(name: str, tmp_path: Path, *more: str) -> Path:
     return run
 
 
+@pytest.mark.long
 @pytest.mark.timeout(420)
 def test_failover_drill_with_identical_names_moves_clients_by_their_address_alone(tmp_path: Path) -> None:
     run = run_of("failover-drill", tmp_path, *IDENTICAL, "-p", "backlog=20000", "-p", "clients=librdkafka")
