@@ -1,7 +1,7 @@
 """Files of few tests that take long, in the order in which a run of the tests on brokers begins them.
 
-Without an entry here a file comes by its number of tests, so that one test of a whole drill would be among the last. Whole drills,
-with applications and Spark, are apart: two of them at once keep no deadline on two processors.
+Without an entry here a file comes by its number of tests, so that one test of a whole drill would be among the last. Whole
+drills, with applications and Spark, are apart: two of them at once keep no deadline on two processors.
 """
 
 from __future__ import annotations
