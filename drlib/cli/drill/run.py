@@ -290,6 +290,7 @@ def _in_lab(
     aliases, flow = runbook.lab.to_start, _of_any_clusters(runbook, arguments)
     root = wanted.runs_dir.absolute().parent / f".lab-{os.getpid()}-{secrets.token_hex(2)}"
     root.parent.mkdir(parents=True, exist_ok=True)
+    _end_left_behind(root.parent)
     shape = wanted.shape
     security = MODES[SCRAM] if shape.secured else None
     stage = progress.stage
@@ -328,6 +329,17 @@ def _of_any_clusters(runbook: Runbook, arguments: Mapping[str, Value]) -> Flow |
     """The lab's flow for a runbook that is not written for one, and so does not start its mirror; else None."""
     asked = None if runbook.drill is None else asked_flow(runbook.drill, {**runbook.parameters, **arguments})
     return None if asked is None else choose_flow.of_lab(runbook.lab.to_start, asked)
+
+
+def _end_left_behind(place: Path) -> None:
+    """End what runs that were killed have left: their clusters died with them, their applications and mirrors did not.
+
+    Only where it runs on this machine and the run does not: a folder may be shared with others.
+    """
+    for root in place.glob(".lab-*-*"):
+        number, lab = root.name.split("-")[1], Lab(root)
+        if not Path("/proc", number).exists() and any(left.alive for left in lab.status()):
+            _end(lab)
 
 
 def _end(lab: Lab) -> None:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -44,6 +45,22 @@ def test_step_in_which_a_run_was_stopped_is_not_shown_as_done() -> None:
 
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
+
+
+def test_processes_of_a_run_that_was_killed_are_ended_by_the_next_one_and_those_of_a_living_one_are_not(
+    tmp_path: Path,
+) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    killed, living = (Lab(tmp_path / f".lab-{pid}-ab12") for pid in (ended.pid, os.getpid()))
+    for lab in (killed, living):
+        lab.registry.start("arrivals", SLEEP, log=lab.root / "arrivals.log", die_with_parent=False)
+    running._end_left_behind(tmp_path)
+    assert [process.alive for lab in (killed, living) for process in lab.status()] == [True]
+    assert not killed.root.exists()
+    living.registry.stop_all(deadline_s=0.0)
+    running._end_left_behind(tmp_path)
+    assert living.root.exists()
 
 
 def test_run_that_a_command_resumes_forgets_an_abort_that_was_not_carried_out(
