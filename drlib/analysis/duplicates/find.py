@@ -26,6 +26,7 @@ from drlib.analysis.duplicates.result import (
     Heat,
     Reread,
     SkipRange,
+    doubts_of,
     judge,
     step_for,
     unreadable,
@@ -149,12 +150,12 @@ def _search(
         )
         rows = by_partition.collect()
         counts = {cause: sum(row["n"] for row in rows if row["cause"] == cause) for cause in Cause}
-        counts[Cause.FAILOVER] = sum(each.records for each in rereads if not each.pending)
+        counts[Cause.FAILOVER] = sum(each.records for each in rereads if not (each.pending or each.unsure))
         numbers = sorted({row["partition"] for row in rows})
         per_partition = {p: sum(row["n"] for row in rows if row["partition"] == p) for p in numbers}
         step = step_for(max(row["to"] for row in rows) - min(row["from"] for row in rows)) if rows else 0
         skip, ranges = _skip(duplicates) if rows else ((), 0)
-        doubts = []
+        doubts = list(doubts_of(rereads, allowed))
         if not has_source:
             doubts.append("the source was not read, so no cause is known")
         if targets == 0:

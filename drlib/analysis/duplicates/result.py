@@ -68,11 +68,18 @@ class Heat:
 @dataclass(frozen=True, slots=True)
 class Reread(RereadRange):
     """`group` went back in a partition. `how` is the evidence. `pending`: the committed offset is still there, so the records
-    are yet to be read again.
+    are yet to be read again. `unsure`: why it may have read none of them again.
     """
 
     how: str
     pending: bool = False
+    unsure: str = ""
+
+
+def doubts_of(rereads: Iterable[Reread], allowed: Collection[Cause] = ()) -> tuple[str, ...]:
+    """Why it is unknown what groups read again, where that matters."""
+    unsure = (each.unsure for each in rereads if each.unsure and each.records)
+    return () if Cause.FAILOVER in allowed else tuple(dict.fromkeys(unsure))
 
 
 @dataclass(frozen=True, slots=True)

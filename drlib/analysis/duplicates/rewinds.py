@@ -3,7 +3,8 @@
 Rules: commits are read from `__consumer_offsets`. Its log cleaner keeps the last commit of each partition and what it has not
 cleaned yet: what is found did happen, and there may have been more before. A record counts as read again only up to the
 group's later commits; beyond them it is `pending`. Across clusters a position on the source is translated by the copies: the
-records before and after it, paired by content.
+records before and after it, paired by content. A broker deletes the positions in a topic that is deleted, and those that
+expired: a position that was deleted later may be of an earlier topic of that name, so that what was read again is unsure.
 Not for: setting positions, nor groups that store theirs elsewhere.
 """
 
@@ -43,7 +44,7 @@ class GroupCommits(Closing):
     def _read(self, spark: SparkSession, where: ClusterRef) -> DataFrame | None:
         """None where no group has ever committed anything."""
         try:
-            commits = read_commits(spark, where, sf.col("offset").alias("number"))
+            commits = read_commits(spark, where, sf.col("offset").alias("number"), deletions=True)
         except UsageError:
             return None
         self._kept.append(commits)
@@ -72,8 +73,18 @@ def find_rereads(
 
 
 def _with_milliseconds(commits: DataFrame) -> DataFrame:
-    """Columns: group, topic string, partition int, position long, at_ms long, number long (their order)."""
-    return commits.withColumnRenamed("reader", "group").withColumn("at_ms", sf.unix_millis("at"))
+    """Columns: group, topic string, partition int, position long, at_ms long, number long (their order), life long: how often
+    the position was deleted before."""
+    before = Window.partitionBy("group", "topic", "partition").orderBy("number")
+    rows = commits.withColumnRenamed("reader", "group").withColumn("at_ms", sf.unix_millis("at"))
+    return rows.withColumn("life", sf.count_if(sf.col("position").isNull()).over(before))
+
+
+def _unsure(group: str, topic: str, alias: str) -> str:
+    return (
+        f"positions of {group} in {topic} on {alias} were deleted, as they are with a topic that is created again, so that "
+        "what it read again is unknown"
+    )
 
 
 def _rewinds_in_place(
@@ -82,11 +93,16 @@ def _rewinds_in_place(
     """Positions of one topic that went back on the cluster where they were committed."""
     if commits is None:
         return []
-    order = Window.partitionBy("group", "partition").orderBy("number")
+    of_partition = Window.partitionBy("group", "partition")
+    order = of_partition.orderBy("number")
+    later = Window.partitionBy("group", "partition", "life").orderBy("number").rowsBetween(1, Window.unboundedFollowing)
     rows = (
         commits.where(sf.col("topic") == pinned.topic)
+        .withColumn("lives", sf.max("life").over(of_partition))
+        .where(sf.col("position").isNotNull())
         .withColumn("before", sf.lag("position").over(order))
-        .withColumn("after", sf.max("position").over(order.rowsBetween(1, Window.unboundedFollowing)))
+        .withColumn("deleted", sf.lag("life").over(order) < sf.col("lives"))
+        .withColumn("after", sf.max("position").over(later))
         .where(sf.col("position") < sf.col("before"))
         .select(
             "group",
@@ -96,6 +112,7 @@ def _rewinds_in_place(
             sf.coalesce("after", "position").alias("after"),
             "at_ms",
             "number",
+            "deleted",
         )
         .orderBy("group", "partition", "number")
         .limit(MAX_REREADS)
@@ -120,6 +137,7 @@ def _rewinds_in_place(
             row["at_ms"],
             f"its position went back from {row['before']} to {row['position']}",
             pending=row["after"] <= row["position"],
+            unsure=_unsure(row["group"], pinned.topic, alias) if row["deleted"] else "",
         )
         for row, (_, first, stop), count in zip(rows, spans, counts, strict=True)
     ]
@@ -152,19 +170,34 @@ def _rewinds_across(
     if left is None or right is None:
         return []
     keys = ["group", "partition"]
+    known = sf.col("position").isNotNull()
     last = (
         left.where(sf.col("topic") == source_range.topic)
         .groupBy(*keys)
-        .agg(sf.max_by(sf.struct("position", "at_ms"), "number").alias("last"))
-        .select(*keys, sf.col("last.position").alias("left_at"), sf.col("last.at_ms").alias("left_ms"))
+        .agg(
+            sf.max_by(sf.struct("position", "at_ms", "life"), sf.when(known, sf.col("number"))).alias("last"),
+            sf.max("life").alias("lives"),
+        )
+        .select(
+            *keys,
+            sf.col("last.position").alias("left_at"),
+            sf.col("last.at_ms").alias("left_ms"),
+            (sf.col("last.life") < sf.col("lives")).alias("left_deleted"),
+        )
     )
     after = (
         right.where(sf.col("topic") == target_range.topic).join(last, keys).where(sf.col("at_ms") >= sf.col("left_ms"))
     )
     moved = (
-        after.groupBy(*keys, "left_at")
-        .agg(sf.min_by(sf.struct("position", "at_ms"), "number").alias("begun"), sf.max("position").alias("read_to"))
-        .select(*keys, "left_at", "begun.position", "begun.at_ms", "read_to")
+        after.groupBy(*keys, "left_at", "left_deleted")
+        .agg(
+            sf.min_by(sf.struct("position", "at_ms", "life"), sf.when(known, sf.col("number"))).alias("begun"),
+            sf.max("position").alias("read_to"),
+            sf.max("life").alias("lives"),
+        )
+        .where(sf.col("begun").isNotNull())
+        .withColumn("deleted", sf.col("begun.life") < sf.col("lives"))
+        .select(*keys, "left_at", "begun.position", "begun.at_ms", "read_to", "left_deleted", "deleted")
         .orderBy(*keys)
         .limit(MAX_REREADS)
         .collect()
@@ -188,10 +221,13 @@ def _rewinds_across(
         .agg(sf.count("*").alias("n"), (sf.max("targets") + 1).alias("next"))
         .collect()
     )
-    alias = cluster_settings(target).alias
+    alias, home = cluster_settings(target).alias, cluster_settings(source).alias
     rereads = []
     for each in again:
         row = moved[each["number"]]
+        unsure = _unsure(row["group"], source_range.topic, home) if row["left_deleted"] else ""
+        if row["deleted"]:
+            unsure = _unsure(row["group"], target_range.topic, alias)
         rereads.append(
             Reread(
                 row["group"],
@@ -202,9 +238,10 @@ def _rewinds_across(
                 each["next"],
                 each["n"],
                 row["at_ms"],
-                f"it had read to {row['left_at']} on {cluster_settings(source).alias}, and resumed at {row['position']}",
+                f"it had read to {row['left_at']} on {home}, and resumed at {row['position']}",
                 # until the group has read past them, a replicator that syncs offsets may have moved it
                 pending=row["read_to"] < each["next"],
+                unsure=unsure,
             )
         )
     return rereads

@@ -59,17 +59,17 @@ def mirror_positions(journal: DataFrame, reader: str, topics: Mapping[UUID, str]
     return positions.where(sf.col("topic").isNotNull())
 
 
-def read_commits(spark: SparkSession, where: ClusterRef, *more: Column) -> DataFrame:
+def read_commits(spark: SparkSession, where: ClusterRef, *more: Column, deletions: bool = False) -> DataFrame:
     """What groups committed on a cluster, as far as its log still has it; persisted, for the caller to unpersist.
 
-    `more` are columns of the records themselves, such as their offset. Raises `UsageError` where no group ever committed,
+    `more` and `deletions` as in `committed_positions`. Raises `UsageError` where no group ever committed,
     `CommitsUnread`, `Unreachable`.
     """
     raw = read_topic(spark, where, CONSUMER_OFFSETS)
     before = spark.conf.get(_DEPRECATED_OFFSET_FETCHING, "false")
     spark.conf.set(_DEPRECATED_OFFSET_FETCHING, "true")
     try:
-        commits = committed_positions(raw, *more).persist()
+        commits = committed_positions(raw, *more, deletions=deletions).persist()
         commits.count()  # planned and read here, while the setting is in effect, so that what cannot be read is known here
         return commits
     except (PySparkException, Py4JJavaError) as error:
@@ -80,8 +80,9 @@ def read_commits(spark: SparkSession, where: ClusterRef, *more: Column) -> DataF
         spark.conf.set(_DEPRECATED_OFFSET_FETCHING, before)
 
 
-def committed_positions(commits: DataFrame, *more: Column) -> DataFrame:
-    """The commits in a frame of `__consumer_offsets`, without deleted positions and other records.
+def committed_positions(commits: DataFrame, *more: Column, deletions: bool = False) -> DataFrame:
+    """The commits in a frame of `__consumer_offsets`, without other records, and without deleted positions unless `deletions`:
+    those are null. `more` are columns of the records themselves, such as their offset.
 
     The time is the record's, which the broker sets when it accepts the commit. Negative positions, which a broker accepts, are
     left out too.
@@ -90,17 +91,19 @@ def committed_positions(commits: DataFrame, *more: Column) -> DataFrame:
     length = integer(sf.col("key"), 3, 2).cast("int")
     topic_at = sf.lit(5) + length  # position of the topic's length
     topic_length = integer(sf.col("key"), topic_at, 2).cast("int")
-    rows = commits.where(sf.col("value").isNotNull() & version.isin(*_COMMITS))
-    rows = rows.where(integer(sf.col("value"), 1, 2).isin(*_VALUES, _LATEST_VALUE))
+    deleted = sf.col("value").isNull() & sf.lit(deletions)
+    rows = commits.where(version.isin(*_COMMITS)).withColumn("deleted", deleted)
+    rows = rows.where(sf.col("deleted") | integer(sf.col("value"), 1, 2).isin(*_VALUES, _LATEST_VALUE))
     positions = rows.select(
         _text(sf.substring(sf.col("key"), sf.lit(5), length)).alias("reader"),
         _text(sf.substring(sf.col("key"), topic_at + 2, topic_length)).alias("topic"),
         integer(sf.col("key"), topic_at + 2 + topic_length, 4).cast("int").alias("partition"),
         sf.col("timestamp").alias("at"),
         integer(sf.col("value"), 3, 8).alias("position"),
+        "deleted",
         *more,
     )
-    return positions.where(sf.col("position") >= 0)
+    return positions.where(sf.col("deleted") | (sf.col("position") >= 0)).drop("deleted")
 
 
 def integer(data: Column, at: int | Column, size: int) -> Column:

@@ -16,7 +16,15 @@ from pyspark.sql import SparkSession
 
 from drlib.analysis.audit.compare import read_failure
 from drlib.analysis.duplicates.find import MAX_RANGES, find_duplicates
-from drlib.analysis.duplicates.result import NONE_PLANTED, Cause, DuplicateReport, Reread, is_expected, unreadable
+from drlib.analysis.duplicates.result import (
+    NONE_PLANTED,
+    Cause,
+    DuplicateReport,
+    Reread,
+    doubts_of,
+    is_expected,
+    unreadable,
+)
 from drlib.analysis.duplicates.rewinds import GroupCommits, find_rereads
 from drlib.analysis.lag.positions import CommitsUnread
 from drlib.analysis.sessions.analysed_flow import TopicPair
@@ -148,7 +156,7 @@ class DuplicatesAudit(AnalysisSession):
                 "from": each.first,
                 "before": each.next_offset,
                 "records": each.records,
-                "": "yet to be read again" if each.pending else "read again",
+                "": "unknown" if each.unsure else "yet to be read again" if each.pending else "read again",
                 "evidence": each.how,
             }
             for report in self._searched().values()
@@ -252,20 +260,24 @@ class DuplicatesAudit(AnalysisSession):
                 Check(name=f"{pair.topic}: it was read", verdict=Verdict.UNKNOWN, evidence="; ".join(report.reasons))
             ]
         checks, planted = [], self._planted(pair)
+        unsure = doubts_of(report.rereads, self._allowed)
+        reasons = [reason for reason in report.reasons if reason not in unsure]  # those about records in the topics
         for cause in _CLEAN:
             count, records = report.counts[cause], report.target_records or 0
-            blind = "" if report.compared or cause is Cause.FAILOVER else "; ".join(report.reasons)
-            check = cause_check(pair.topic, cause, count, records, self._allowed, planted.get(cause, 0), blind)
+            unseen = unsure if cause is Cause.FAILOVER else () if report.compared else reasons
+            check = cause_check(
+                pair.topic, cause, count, records, self._allowed, planted.get(cause, 0), "; ".join(unseen)
+            )
             if cause is Cause.FAILOVER and not report.counts[cause] and self._groups_unread:
                 check = replace(check, verdict=Verdict.UNKNOWN, evidence=self._groups_unread)
-            waiting = sum(reread.records for reread in report.rereads if reread.pending)
+            waiting = sum(reread.records for reread in report.rereads if reread.pending and not reread.unsure)
             if cause is Cause.FAILOVER and waiting:
                 check = replace(check, evidence=f"{check.evidence}; {waiting:,} are yet to be read again")
             checks.append(check)
         evidence_kind = "the mirror's own map" if report.exact else "content and occurrence number"
-        doubts = [reason for reason in report.reasons if report.verdict is Verdict.UNKNOWN or not report.compared]
+        doubts = [reason for reason in reasons if report.verdict is Verdict.UNKNOWN or not report.compared]
         if report.counts[Cause.UNKNOWN] and not doubts:
-            doubts = [report.reasons[-1]]
+            doubts = [reasons[-1]]
         checks.append(
             Check(
                 name=f"{pair.topic}: every duplicate has a cause",

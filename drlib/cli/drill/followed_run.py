@@ -114,10 +114,13 @@ class FailoverScreen(FollowedScreen):
 
 
 def say_again(command: str, file: Path, flow: str, result: RunResult) -> None:
-    """The command that assesses again: it continues the run, and gives up one whose plan does not hold any more."""
+    """The command that assesses again: it continues the run, and gives up one whose plan does not hold any more, or whose undo
+    was refused."""
+    from drlib.drill.run import request
+
     argv = ["drlib", command, str(file), flow]
     new_plan = shlex.join([*argv, "--supersede", result.folder.name])
-    if result.exit_code == StalePlan.exit_code:
+    if result.exit_code == StalePlan.exit_code or request.ways_on(result.folder).refused:
         show(f"Continued, it would stop there again. Begin with a new plan: {new_plan}", error=True)
     else:
         show(f"Or repeat it, after a new assessment: {shlex.join(argv)}", error=True)

@@ -208,21 +208,23 @@ def _with_next(made: Assessment, seen: Observed) -> Assessment:
     if run is not None and run.run != seen.supersede:
         ours = run.mode == Mode.EMERGENCY
         what = "a failover" if ours else f"a run in mode {run.mode}"
-        place = seen.folder_here and ours
-        next_, why, remedy = left_run(run, what, "this failover", seen.next_step, continues=place)
+        next_, why, remedy = left_run(run, what, "this failover", seen.next_step, continues=seen.folder_here and ours)
         return replace(made, next=next_, why=why, remedy=remedy, run=run.run)
     return made if made.advice.go else replace(made, next=Next.REFUSE)
 
 
 def left_run(run: UnfinishedRun, what: str, activity: str, next_step: str, *, continues: bool) -> tuple[Next, str, str]:
-    """What comes next where `run` was left unfinished, why, and the remedy. `continues`: it is continued here."""
+    """What comes next where `run` was left unfinished, why, and the remedy. `continues`: here, if no undo was refused."""
+    begin = f"begin here: add {run.supersede} ({supersede_means(run)})."
+    if run.refused:
+        why = f"{what} of {run.flow} is {run.state}: the undo of step {run.refused} of run {run.run} was refused"
+        return Next.SUPERSEDE_FIRST, why, f"To go on, {begin} Or, once nothing refuses that undo: {run.rollback}."
     if continues:
         why = f"run {run.run} of {activity} is {run.state} and continues at step {next_step or 'unknown'}"
         return Next.CONTINUE, why, ""
     where = f"in {run.folder} on {run.host or 'an unknown host'}" if run.folder else "in a folder that is not recorded"
     why = f"{what} of {run.flow} is {run.state}: run {run.run}, {where}"
-    means = supersede_means(run)
-    return Next.SUPERSEDE_FIRST, why, f"Continue it there: {run.resume}. Or begin here: add {run.supersede} ({means})."
+    return Next.SUPERSEDE_FIRST, why, f"Continue it there: {run.resume}. Or {begin}"
 
 
 def _advice(seen: Observed, gate: Gate, gate_why: Sequence[str], gate_fix: str) -> Advice:

@@ -245,7 +245,7 @@ def _without_stages(made: ReturnAssessment, seen: ObservedReturn, record: LeaseR
             made,
             next=Next.SUPERSEDE_FIRST,
             why=why,
-            remedy=f"End that first: drlib failover {seen.file} '{made.flow}', or {run.resume}.",
+            remedy=f"End that first: drlib failover {seen.file} '{made.flow}'{'' if run.refused else f', or {run.resume}'}.",
             run=run.run,
         )
     if made.pointer == made.target:

@@ -8,18 +8,21 @@ Not for: what the drill would change (`planning`), and what it did (`journal`).
 import json
 import shlex
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Self
 
 from pydantic import BaseModel, ConfigDict
 
+from drlib.drill.plan.progress import Noted
 from drlib.drill.plan.ways_on import WaysOn
-from drlib.errors import UsageError
+from drlib.errors import DrlibError, UsageError
 from drlib.files import read_json, write_whole
+from drlib.runs import journal
 
 REQUEST_FILE: Final = "run.json"
 Scalar = bool | int | float | str
+_OF_UNDO: Final = frozenset({Noted.UNDO_FAILED, Noted.UNDO_SUCCEEDED, Noted.RUN_RESUMED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,4 +156,16 @@ def ways_on(folder: Path, run: str = "") -> WaysOn:
         asked = find(folder)
     except UsageError:  # what it was asked to be cannot be read
         asked = None
-    return WaysOn(run) if asked is None else asked.ways_on(run)
+    on = WaysOn(run) if asked is None else asked.ways_on(run)
+    new = "the same command" if asked is None else asked.command
+    return replace(on, refused=refused_undo(folder), instead=f"{new} --supersede {shlex.quote(folder.name)}")
+
+
+def refused_undo(folder: Path) -> str:
+    """The step at whose undo the run in `folder` stopped; empty where it did not, or its journal does not say."""
+    try:
+        lines = journal.read(folder / journal.JOURNAL)
+    except (DrlibError, OSError):
+        return ""
+    last = next((line for line in reversed(lines) if line.event in _OF_UNDO), None)
+    return str(last.data.get("step", "")) if last is not None and last.event == Noted.UNDO_FAILED else ""

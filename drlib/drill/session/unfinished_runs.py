@@ -16,6 +16,7 @@ from drlib.drill.flow_state.flow_record import read_record
 from drlib.drill.plan import supersede
 from drlib.drill.plan.lease_record import LeaseRecord
 from drlib.drill.plan.states import target_serves, unfinished
+from drlib.drill.run import request
 from drlib.drill.run.request import ClusterTarget
 from drlib.drill.session import find_running
 from drlib.drill.session.find_running import Run
@@ -30,7 +31,8 @@ ANSWER_S: Final = 5.0
 @dataclass(frozen=True, slots=True)
 class UnfinishedRun:
     """One run. `since_ms` (Unix ms) is when the flow entered `state`; `not_undone` are steps; `resume`, `rollback` and
-    `supersede` are what a command line takes. `host` and `folder` are as recorded, empty where they are not."""
+    `supersede` are what a command line takes. `host` and `folder` are as recorded, empty where they are not. `refused`: the
+    step whose undo failed, which whatever continues the run repeats, where its folder is here and says so."""
 
     flow: str
     run: str
@@ -43,6 +45,7 @@ class UnfinishedRun:
     resume: str
     rollback: str
     supersede: str
+    refused: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,7 @@ def find(
 
 
 def _recorded(flow: Flow, record: LeaseRecord) -> UnfinishedRun:
+    folder = Path(record.folder) if record.folder else None
     return UnfinishedRun(
         str(flow),
         record.run,
@@ -113,6 +117,7 @@ def _recorded(flow: Flow, record: LeaseRecord) -> UnfinishedRun:
         supersede.ways_on(record).resume,
         supersede.ways_on(record).rollback,
         supersede.supersede_option(record),
+        "" if folder is None else request.refused_undo(folder),
     )
 
 
@@ -139,6 +144,7 @@ def _in_folder(flow: Flow, runs_dir: Path, place: ClusterTarget) -> UnfinishedRu
         run.ways_on.resume,
         run.ways_on.rollback,
         supersede.supersede_option(record),
+        run.ways_on.refused,
     )
 
 
@@ -164,6 +170,10 @@ def lines(found: UnfinishedRuns, now_ms: int) -> tuple[str, ...]:
             else "its folder is not recorded"
         )
         said.append(f"  {place}; not undone: {', '.join(run.not_undone) or 'nothing is recorded'}")
+        if run.refused and run.rollback:
+            said.append(f"  begin a new run, its changes stay: drlib run ... {run.supersede}")
+            said.append(f"  or, once nothing refuses the undo of {run.refused}: {run.rollback}")
+            continue
         said.append(f"  {'continue' if run.rollback else 'start again'}: {run.resume}")
         said += [f"  undo:     {run.rollback}"] if run.rollback else []
         said.append(f"  or give it up for something more urgent: drlib run ... {run.supersede}")

@@ -117,6 +117,76 @@ def test_find_rereads_of_rewound_positions(
     assert len(found) == len(rereads)
 
 
+def test_find_rereads_across_deleted_positions_are_unsure(
+    spark: SparkSession, left: str, right: str, fresh_topic: Callable[..., str]
+) -> None:
+    """A broker deletes the positions in a deleted topic: those before may be of another topic of its name."""
+    topic = fresh_topic()
+    remote, tag = f"LEFT.{topic}", uuid.uuid4().hex[:6]
+    records: dict[int, list[Record]] = {0: [(b"k", b"%d" % n, (), BEGIN_MS + n) for n in range(50)]}
+
+    def make(bootstrap: str, name: str) -> None:
+        create_topic(bootstrap, name, 1, retention_ms="-1")
+        write(bootstrap, name, records)
+
+    def commit(bootstrap: str, group: str, *offsets: int) -> None:
+        at = TopicPartition(topic if bootstrap == left else remote, 0)
+        with Cluster(cluster_settings(bootstrap)) as cluster:
+            for offset in offsets:
+                cluster.alter_group_offsets(f"{group}-{tag}", {at: CommittedOffset(offset)})
+
+    make(left, topic)
+    make(right, remote)
+    commit(left, "within", 40)
+    commit(left, "beyond", 60)
+    commit(left, "earlier", 40, 30)
+    commit(left, "moved", 30)
+    commit(right, "deleted-first", 20)
+    with Cluster(cluster_settings(left)) as cluster, Cluster(cluster_settings(right)) as other:
+        other.delete_group(f"deleted-first-{tag}")
+        cluster.delete_topic(topic)
+        wait_for(
+            "it is gone, with positions",
+            lambda: (
+                not cluster.topics([topic])
+                and not any(
+                    cluster.group_offsets(f"{group}-{tag}") for group in ("within", "beyond", "earlier", "moved")
+                )
+            ),
+        )
+        make(left, topic)
+        for group in ("within", "beyond"):
+            commit(left, group, 20, 45, 35, 45)  # the last three are of one topic
+        commit(left, "earlier", 45)
+        commit(left, "deleted-first", 30)
+        commit(left, "deleted-after", 30)
+        for group in ("moved", "deleted-first", "deleted-after"):
+            commit(right, group, 25)
+        other.delete_group(f"deleted-after-{tag}")
+        for group in ("moved", "deleted-first", "deleted-after"):
+            commit(right, group, 50)
+    ranges = pin_range(left, topic), pin_range(right, remote)
+    with GroupCommits(spark, left, right) as committed:
+        rereads = find_rereads(spark, left, right, *ranges, committed)
+    assert {(one.group.removesuffix(f"-{tag}"), one.first, one.next_offset, bool(one.unsure)) for one in rereads} == {
+        ("within", 20, 40, True),
+        ("within", 35, 45, False),
+        ("beyond", 20, 45, True),
+        ("beyond", 35, 45, False),
+        ("earlier", 30, 40, True),
+        ("moved", 25, 30, True),
+        ("deleted-first", 25, 30, False),
+        ("deleted-after", 25, 30, True),
+    }
+    assert len(rereads) == 8
+    unsure = [one for one in rereads if one.unsure]
+    report = find_duplicates(spark, right, remote, source=left, topic=topic, rereads=unsure)
+    assert (report.verdict, found(report)) == (Verdict.UNKNOWN, {})
+    assert len(report.reasons) == len(unsure)
+    allowed = find_duplicates(spark, right, remote, source=left, topic=topic, rereads=unsure, allowed=(Cause.FAILOVER,))
+    assert (allowed.verdict, allowed.reasons) == (Verdict.PASS, ())
+
+
 @pytest.mark.mm2
 @pytest.mark.timeout(300)
 def test_find_duplicates_real_mirror_maker_recopy_is_replicator(spark: SparkSession, engine: Engine) -> None:

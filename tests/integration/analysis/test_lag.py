@@ -115,6 +115,11 @@ def test_positions_are_parsed_from_journal_and_commit_bytes(spark: SparkSession)
     frame = spark.createDataFrame([(k, v, 3) for k, v in commits], "key binary, value binary, second long")
     (commit,) = positions.committed_positions(stamped(frame, "timestamp")).collect()
     assert (commit["reader"], commit["topic"], commit["partition"], commit["position"]) == ("gré", "flights", 7, 2**35)
+    with_deleted = positions.committed_positions(stamped(frame, "timestamp"), deletions=True)
+    assert {(row["reader"], row["topic"], row["partition"], row["position"]) for row in with_deleted.collect()} == {
+        ("gré", "flights", 7, 2**35),
+        ("gré", "flights", 7, None),
+    }
 
 
 def send(bootstrap: str, topic: str, seconds: float, *, hot: int = 9) -> int:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from drlib.analysis.duplicates.result import MOST_STEPS, WIDTHS_MS, Cause, DuplicateReport, judge, step_for
+from drlib.analysis.duplicates.result import (
+    MOST_STEPS,
+    WIDTHS_MS,
+    Cause,
+    DuplicateReport,
+    Reread,
+    doubts_of,
+    judge,
+    step_for,
+)
 from drlib.runs.check import Verdict
 
 
@@ -48,3 +57,12 @@ def test_rate_without_counts_is_none() -> None:
         "t", Verdict.FAIL, (), source_records=90, target_records=100, counts={Cause.REPLICATOR: 10}
     )
     assert (counted.total, counted.rate) == (10, 0.1)
+
+
+def test_doubts_of_rereads_count_once_and_only_where_there_are_records() -> None:
+    rereads = [
+        Reread("billing", "B", "A.orders", partition, 5, 9, records, 1, "went back", unsure=unsure)
+        for partition, records, unsure in ((0, 4, "deleted"), (1, 2, "deleted"), (2, 0, "nothing there"), (3, 4, ""))
+    ]
+    assert doubts_of(rereads) == ("deleted",)
+    assert doubts_of(rereads, (Cause.FAILOVER,)) == ()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
 from uuid import UUID
 
 import pytest
 
-from drlib.analysis.duplicates.result import Cause
-from drlib.analysis.sessions.duplicates_audit import cause_check, segments
+from drlib.analysis.duplicates.result import Cause, DuplicateReport, Reread, doubts_of, judge
+from drlib.analysis.sessions.analysed_flow import AnalysedFlow, TopicPair
+from drlib.analysis.sessions.duplicates_audit import DuplicatesAudit, cause_check, segments
 from drlib.mirror.journal.entries import Ack, ClaimId, Entry, Placement, Run, SourcePartition, Thinned, TopicNames
 from drlib.mirror.offsets.map.load_maps import Maps
 from drlib.model import Segment
@@ -70,3 +73,23 @@ def test_cause_check_where_no_duplicate_could_be_found_is_no_pass() -> None:
     assert check.evidence == "0 of 0 records were copied twice; the mirror topic holds no record"
     found = cause_check("orders", Cause.REPLICATOR, 2, 5, (), blind="some are not seen")
     assert found.verdict is Verdict.FAIL
+
+
+def test_checks_of_what_groups_may_have_read_again_are_unknown_unless_that_is_allowed() -> None:
+    unsure = Reread("billing", "B", "A.orders", 0, 5, 9, 4, 1, "went back", unsure="positions were deleted")
+    counted = dict.fromkeys(Cause, 0)
+
+    def verdicts(*allowed: Cause) -> list[Verdict]:
+        verdict, reasons = judge(counted, doubts_of([unsure], allowed), allowed)
+        report = DuplicateReport("A.orders", verdict, reasons, target_records=9, counts=counted, rereads=(unsure,))
+        audit = DuplicatesAudit.__new__(DuplicatesAudit)
+        audit._allowed, audit._groups_unread, audit.reports = allowed, "", {"orders": report}
+        audit.analysed = cast(AnalysedFlow, SimpleNamespace(practice=None))
+        checks = audit._checks(TopicPair("orders", "A.orders"))
+        assert [c.evidence for c in checks if c.verdict is Verdict.UNKNOWN] == [
+            "0 of 9 records were read again by a group; positions were deleted"
+        ] * (not allowed)
+        return [check.verdict for check in checks]
+
+    assert verdicts() == [Verdict.PASS, Verdict.PASS, Verdict.UNKNOWN, Verdict.PASS]
+    assert verdicts(Cause.FAILOVER) == [Verdict.PASS] * 4

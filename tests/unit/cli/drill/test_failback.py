@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import sample_scorecard as sample
 import typer
 from command_line import drlib, error_line
 from rich.console import Console
@@ -23,13 +24,15 @@ from drlib.drill.assessment import observe_return, returning
 from drlib.drill.assessment.assessment import Next
 from drlib.drill.assessment.returning import ReturnAssessment, Stage
 from drlib.drill.plan.plan import Mode, Plan, Step, StepPlan
+from drlib.drill.plan.progress import Noted
 from drlib.drill.run import planning
 from drlib.drill.run.request import Request
 from drlib.drill.session.unfinished_runs import UnfinishedRun
 from drlib.drill.step.step_output import write_rows
-from drlib.errors import UsageError
+from drlib.errors import Deviated, UsageError
 from drlib.mirror.offsets.unreplicated.rules import Settle
 from drlib.model import Flow
+from drlib.runbook.execution.execute import RunResult
 from drlib.runbook.file import find, model
 from drlib.runbook.file.model import Runbook
 from drlib.runs.journal import JOURNAL, DrillJournal
@@ -253,3 +256,17 @@ def test_follower_says_how_a_flow_catches_up_while_it_is_waited_for(
     follower.look()
     assert (out.getvalue(), capsys.readouterr().out) == (before, "")
     log.close()
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_run_whose_undo_was_refused_is_not_offered_to_be_repeated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], refused: bool
+) -> None:
+    written = DrillJournal(tmp_path / JOURNAL)
+    written.write(Noted.UNDO_FAILED if refused else Noted.STEP_FAILED, step="go-home", error="they are home")
+    written.close()
+    result = RunResult(tmp_path, sample.scorecard(), tmp_path / "report.html", Deviated.exit_code, "")
+    followed_run.say_again("failback", Path("f"), "paris->lyon", result)
+    said = capsys.readouterr().err
+    assert f"drlib failback f 'paris->lyon' --supersede {tmp_path.name}" in said
+    assert ("Or repeat it" in said) is not refused

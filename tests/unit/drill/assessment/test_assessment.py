@@ -202,6 +202,18 @@ def test_unfinished_failover_of_this_machine_is_continued_at_its_step_whatever_t
     assert "continues at step move" in made.why
 
 
+def test_unfinished_failover_whose_undo_was_refused_is_superseded_and_not_continued() -> None:
+    (left,) = run().runs
+    for mode in Mode:
+        refused = UnfinishedRuns((replace(left, mode=mode, refused="move"),))
+        made = unfinished(unfinished=refused, folder_here=True, next_step="verify")
+        assert (made.next, made.run) == (Next.SUPERSEDE_FIRST, "r7")
+        assert "the undo of step move of run r7 was refused" in made.why
+        assert "--resume" not in made.remedy
+        assert made.remedy.index("--supersede r7") < made.remedy.index("drlib run --rollback /r")
+        assert unfinished(unfinished=refused, folder_here=True, supersede="r7").next is Next.BEGIN
+
+
 def test_unfinished_run_elsewhere_or_of_another_mode_has_to_be_superseded_by_name() -> None:
     elsewhere = unfinished()
     assert elsewhere.next is Next.SUPERSEDE_FIRST

@@ -105,6 +105,22 @@ def test_return_that_was_left_is_refused_at_home_unless_it_moved_the_pointer_its
         assert made.next is Next.BEGIN
 
 
+@pytest.mark.parametrize("state", [DrillState.FAILBACK_INCOMPLETE, DrillState.REPROTECT_INCOMPLETE])
+def test_return_whose_undo_was_refused_is_superseded_and_not_continued(state: DrillState) -> None:
+    """A step after the move failed, and the applications are home: the run would repeat the undo of the move."""
+    at = "paris" if state is DrillState.FAILBACK_INCOMPLETE else "lyon"
+    (run,) = left(state).runs
+    refused = UnfinishedRuns((replace(run, refused="go-home"),))
+    made = assess_return(observed(state, pointer=at, unfinished=refused, folder_here=True, next_step="verify"))
+    assert (made.next, made.run) == (Next.SUPERSEDE_FIRST, "r7")
+    assert "the undo of step go-home of run r7 was refused" in made.why
+    assert "--resume" not in made.remedy
+    assert made.remedy.index("--supersede r7") < made.remedy.index("drlib run --rollback /r")
+    assert assess_return(observed(state, pointer=at, unfinished=refused, supersede="r7")).next is Next.BEGIN
+    for before in (DrillState.RUNNING, DrillState.INCOMPLETE):
+        assert "--resume" not in assess_return(observed(before, unfinished=refused)).remedy
+
+
 @pytest.mark.parametrize("state", [DrillState.RUNNING, DrillState.INCOMPLETE, DrillState.TESTING])
 def test_return_before_the_failover_has_ended_names_that_run(state: DrillState) -> None:
     made = assess_return(observed(state, unfinished=left(state)))

@@ -25,6 +25,14 @@ def test_ways_on_of_a_run_whose_clusters_end_with_it_is_to_start_it_again() -> N
         assert not re.search(r"--resume|--rollback|Resume|Undo", text), text
 
 
+def test_ways_on_of_a_run_whose_undo_was_refused_are_a_new_run_and_then_that_undo() -> None:
+    on = WaysOn("runs/one", refused="go-home", instead="drlib run fail-back f --supersede one")
+    for text in (on.sentence, "\n".join(on.lines())):
+        assert "--resume" not in text
+        assert text.index("drlib run fail-back f --supersede one") < text.index("drlib run --rollback runs/one")
+        assert "undo of go-home" in text
+
+
 def test_commands_that_go_on_with_a_run_are_written_in_one_module() -> None:
     """An example of the help and a docstring apart: what proposes them asks whether there is something to go on with."""
     written = re.compile(r"""["'].*(drlib run --(resume|rollback) \{|Resume (it|the run)[,.:]|then resume)""")

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from drlib.drill.plan.progress import Noted
 from drlib.drill.run import request
 from drlib.drill.run.request import ClusterTarget, Request
 from drlib.errors import UsageError
+from drlib.runs.journal import JOURNAL, DrillJournal
 
 BOOK = Path("/books/failover-drill.yaml")
 
@@ -39,3 +41,24 @@ def test_ways_on_of_a_folder_follow_what_it_was_asked_to_be(tmp_path: Path) -> N
     assert request.ways_on(tmp_path, "one").resume == "drlib run failover-drill --lab"
     (tmp_path / "run.json").write_text("{")
     assert request.ways_on(tmp_path, "one").resume == "drlib run --resume one"
+
+
+def test_ways_on_of_a_folder_whose_undo_was_refused_begin_with_a_new_run(tmp_path: Path) -> None:
+    folder = tmp_path / "my one"
+    folder.mkdir()
+    Request(runbook=BOOK, properties=Path("/f"), parameters={"flow": "A->B"}).write(folder)
+    written = DrillJournal(folder / JOURNAL)
+    for event, step, refused in (
+        (Noted.UNDO_STARTED, "go-home", ""),
+        (Noted.UNDO_FAILED, "go-home", "go-home"),
+        (Noted.RUN_ENDED, "", "go-home"),
+        (Noted.RUN_RESUMED, "", ""),
+        (Noted.UNDO_FAILED, "go-home", "go-home"),
+        (Noted.UNDO_SUCCEEDED, "go-home", ""),
+    ):
+        written.write(event, step=step)
+        assert request.refused_undo(folder) == request.ways_on(folder).refused == refused
+    written.close()
+    assert (
+        request.ways_on(folder).instead == "drlib run /books/failover-drill.yaml /f -p 'flow=A->B' --supersede 'my one'"
+    )

@@ -298,8 +298,15 @@ def test_step_error_after_its_effect_is_accepted_as_done(here: Setting) -> None:
 def test_undo_failed_ends_the_rollback_and_is_resumed(here: Setting) -> None:
     here.two.fails, here.one.undo_fails = "before", True
     plan = here.plan()
-    with pytest.raises(Deviated, match=r"undo-failed one: .*it cannot be removed; not undone: one"):
-        here.runner(plan).run()
+    for resume in (False, True):
+        with pytest.raises(Deviated, match=r"undo-failed one: .*it cannot be removed; not undone: one") as stopped:
+            here.runner(plan).run(resume=resume)
+        name = here.folder.name
+        assert (
+            f"--supersede {name}. Or, once nothing refuses that undo: drlib run --rollback {name}."
+            in stopped.value.remedy
+        )
+        assert "--resume" not in stopped.value.remedy
     here.one.undo_fails = False
     with pytest.raises(DeviatedRolledBack):
         here.runner(plan).run(resume=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from drlib.drill.plan.lease_record import LeaseRecord
 from drlib.drill.plan.plan import Mode
+from drlib.drill.plan.progress import Noted
 from drlib.drill.plan.states import DrillState
 from drlib.drill.run.request import ClusterTarget
 from drlib.drill.session import unfinished_runs
@@ -14,6 +15,7 @@ from drlib.drill.session.unfinished_runs import find, lines
 from drlib.errors import Unreachable
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow
+from drlib.runs.journal import JOURNAL, DrillJournal
 
 THERE, BACK = Flow("paris", "lyon"), Flow("lyon", "paris")
 FLOWS = [(flow, ClusterSettings(flow.target, ("127.0.0.1:1",))) for flow in (THERE, BACK)]
@@ -45,6 +47,18 @@ def test_unfinished_run_is_named_with_where_it_is_and_every_command(tmp_path: Pa
     assert "drlib run --resume '/runs/my r1'" in said
     assert "drlib run --rollback '/runs/my r1'" in said
     assert "--supersede r1" in said
+
+
+def test_unfinished_run_whose_undo_was_refused_is_named_with_a_new_run_first(tmp_path: Path) -> None:
+    written = DrillJournal(tmp_path / JOURNAL)
+    written.write(Noted.UNDO_FAILED, step="go-home", error="they are home")
+    written.close()
+    left = LEFT_OVER.model_copy(update={"folder": str(tmp_path)})
+    found = find(FLOWS[:1], tmp_path, PLACE, read=lambda *_: left)
+    assert found.runs[0].refused == "go-home"
+    said = "\n".join(lines(found, 61_000))
+    assert "--resume" not in said
+    assert said.index("--supersede r1") < said.index(f"undo of go-home: drlib run --rollback {tmp_path}")
 
 
 def test_target_that_hangs_or_fails_is_named_in_bounded_time(tmp_path: Path) -> None:
