@@ -240,7 +240,7 @@ class Lane:
                 pass
             except WrongCluster:
                 pass  # `cluster_watch` reports it; the lane continues when the right cluster answers
-            except (UnsupportedRequest, SecurityFault) as unusable:  # until it is upgraded, lets us in, or another one leads
+            except (UnsupportedRequest, SecurityFault) as unusable:  # until it is upgraded or lets us in
                 events.open("LaneFault", self.name, f"{unusable.what}: {unusable.why}", remedy=unusable.remedy)
             except (LaneFault, Unreachable, BrokerError, TimeoutError, OSError) as error:
                 if self._concerns_mirrors_only(error):
