@@ -6,6 +6,8 @@ seconds each cluster is checked; while one does not answer, `doubt()` names it, 
 no pointer is a doubt, too, and holds up no pointer of another record: the cluster that has it may never be written again.
 - A thread ends with `close()` only. Whatever fails in it is in `doubt()` until the topic was read to its end again, and it
 begins again after a pause that grows.
+- A consumer has the secrets and certificates of when it was made, for good: one that is not answered is replaced when they were
+renewed, and a login that is refused is in `doubt()` as what it is.
 - Only the pointers of this application and of all of them are kept, whatever else is written to the topic.
 Not for: reading it once (`drlib.client.pointer_topic.read_pointer`).
 """
@@ -123,6 +125,7 @@ class PointerTopicWatcher:
             raise as_drlib_error(error, settings, f"following {self._topic}") from error
 
     def _consume_with(self, settings: ClusterSettings) -> None:
+        security = settings.connection()
         consumer: Any = Consumer(
             {
                 "reconnect.backoff.max.ms": 1000,
@@ -142,15 +145,18 @@ class PointerTopicWatcher:
             checked = float("-inf")
             while not self._stopping.is_set():
                 if time.monotonic() - checked > _CHECK_EVERY_S:
-                    self._check(consumer, settings)
+                    if not self._check(consumer, settings):
+                        connect.check_login(settings, _CHECK_S)
+                        if settings.connection() != security:
+                            return
                     checked = time.monotonic()
                 if (message := consumer.poll(_POLL_S)) is not None:
                     self._handle(settings, message)
         finally:
             consumer.close()
 
-    def _check(self, consumer: Any, settings: ClusterSettings) -> None:
-        """Check that the cluster answers. An empty or missing topic counts as read to its end."""
+    def _check(self, consumer: Any, settings: ClusterSettings) -> bool:
+        """Does the cluster answer? An empty or missing topic counts as read to its end."""
         try:
             low, high = consumer.get_watermark_offsets(Partition(self._topic, 0), timeout=_CHECK_S, cached=False)
         except KafkaException as error:
@@ -158,8 +164,10 @@ class PointerTopicWatcher:
                 self._mark_answered(settings.alias, whole=True)
             else:
                 self._mark_silent(settings.alias, as_drlib_error(error, settings, f"reading {self._topic}"))
+                return False
         else:
             self._mark_answered(settings.alias, whole=low == high)
+        return True
 
     def _handle(self, settings: ClusterSettings, message: Any) -> None:
         error = message.error()

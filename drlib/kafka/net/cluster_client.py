@@ -175,6 +175,9 @@ class ClusterClient:
         self._renewals: set[asyncio.Task[None]] = set()
         self.brokers: dict[int, Broker] = {}
         self.unreachable = ""  # why no broker could be reached at the last attempt; "" when one was
+        self.refusal: SecurityFault | None = (
+            None  # why TLS or the login failed at the last attempt, where a broker answered
+        )
         self._strangers: dict[
             str, tuple[str, float]
         ] = {}  # by address: the ID of another cluster there, and when it answered
@@ -366,10 +369,14 @@ class ClusterClient:
                     failures=(Unreachable, *_MAYBE_THE_NEXT),
                     discard=lambda late: late.close(abort=True),
                 )
+            except SecurityFault as refusal:
+                self.unreachable, self.refusal = "", refusal
+                raise
             except AllFailed as failed:
-                self.unreachable = ""
+                self.unreachable, self.refusal = "", None
                 for failure in reversed(failed.failures):
                     if isinstance(failure, _MAYBE_THE_NEXT):
+                        self.refusal = failure if isinstance(failure, SecurityFault) else None
                         raise failure from None
                 found = zip(candidates, failed.failures, strict=True)
                 self.unreachable = "; ".join(
@@ -382,7 +389,7 @@ class ClusterClient:
                     self.unreachable,
                     "Check that the cluster runs and that bootstrap.servers is right.",
                 ) from None
-            self.unreachable = ""
+            self.unreachable, self.refusal = "", None
             self._seed_since = time.monotonic()
             return self._seed
 

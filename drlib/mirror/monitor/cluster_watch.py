@@ -48,7 +48,10 @@ async def _watch_responses(side: str, alias: str, client: ClusterClient, events:
             events.resolve("WrongCluster", alias)
         if side == "Source":
             continue  # its readers report when it cannot be reached
-        if client.unreachable:
+        if client.refusal is not None:
+            refusal = client.refusal
+            events.open("TargetUnreachable", alias, f"{refusal.what}: {refusal.why}", remedy=refusal.remedy)
+        elif client.unreachable:
             events.open("TargetUnreachable", alias, client.unreachable)
         else:
             events.resolve("TargetUnreachable", alias)

@@ -18,6 +18,7 @@ from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.errors import ClusterRefused
 from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.kafka.security.errors import SecurityFault
 from drlib.mirror.status.forecast import Retention, retention_in
 from drlib.mirror.status.worker_status import EventLog, pause_s
 from drlib.mirror.threads import in_daemon
@@ -53,8 +54,8 @@ class RetentionWatch:
                 read_topics, read_at = topics, time.monotonic()
                 try:
                     await self._read(topics)
-                except Unreachable:
-                    read_topics = frozenset()  # the lanes report that the source is unreachable
+                except (Unreachable, SecurityFault):
+                    read_topics = frozenset()  # the lanes report it, and it may answer, or let us in, at any moment
                 except DrlibError as error:
                     self._report([error])
             await asyncio.sleep(pause_s(self._settings.forecast_interval_ms / 1000, cost))

@@ -560,6 +560,7 @@ def _journal_events(maps: Maps, flow: str) -> list[Event]:
     events: list[Event] = []
     now_ms = clock.now_ms()
     newest = {names.source_topic: topic_id for topic_id, names in maps.names.items()}
+    truncated = {entry.partition for entry in maps.ledger if isinstance(entry, SourceTruncated)}  # parked for good
     for entry in maps.ledger:
         if isinstance(entry, Incarnation):
             detail = f"topic ID {entry.old_topic_id} became {entry.new_topic_id}"
@@ -579,7 +580,7 @@ def _journal_events(maps: Maps, flow: str) -> list[Event]:
                 f"its log went back to offset {entry.first} after it had been read up to offset {entry.next_offset}"
             )
             events.append(_event("SourceTruncated", entity, detail, entry.at_ms, flow))
-        elif isinstance(entry, Parked):
+        elif isinstance(entry, Parked) and entry.partition not in truncated:
             position = maps.get(entry.partition).position
             if position is None or position <= entry.source_offset:
                 detail = f"at source offset {entry.source_offset}: {entry.reason}"

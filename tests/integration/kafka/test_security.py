@@ -25,6 +25,12 @@ from pathlib import Path
 import javaproperties
 import pytest
 import trustme
+from confluent_kafka.admin import (
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 from cryptography.hazmat.primitives import serialization
 from fix_engine import Engine, create_topic, latest_offsets, produce, read_all, wait_for
 
@@ -445,6 +451,52 @@ def test_session_is_renewed_under_the_same_claim(secured: Lab, tmp_path: Path) -
         epochs = {lane.epoch for flow_status in state.flows for lane in flow_status.lanes}
         assert epochs == {0}, engine.status_path(0).read_text()
         assert engine.stop(engine.processes[0]) == 0
+    finally:
+        engine.close()
+
+
+def set_password(cluster: Cluster, user: str, password: str) -> None:
+    """Of SCRAM-SHA-512, for logins and renewed sessions from now on."""
+    admin = AdminClient({"bootstrap.servers": cluster.at(OPEN), "log_level": 0})
+    credential = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+    changed = admin.alter_user_scram_credentials([UserScramCredentialUpsertion(user, credential, password.encode())])
+    changed[user].result(20)
+
+
+def test_password_that_is_changed_while_a_mirror_runs_is_named_and_the_renewed_one_is_used(
+    secured: Lab, tmp_path: Path
+) -> None:
+    """First the target's and then the source's: sessions end, and the file has the new one later."""
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+    user, reached, files = f"u{uuid.uuid4().hex[:6]}", [], []
+    for alias in ("LEFT", "RIGHT"):
+        files.append(tmp_path / f"{alias}.properties")
+        set_password(secured.clusters[alias], user, "the-first-Password")
+        files[-1].write_text("password=the-first-Password\n")
+        jaas = f'{module} username="{user}" password="${{file:{files[-1]}:password}}";'
+        reached.append(reach(secured.clusters[alias], "SHORT", "SCRAM-SHA-512", sasl_jaas_config=jaas))
+    engine = flow(secured, tmp_path, *reached)
+    try:
+        create_topic(engine.left, engine.topics, 1)
+        produce(engine.left, engine.topics, 100, partitions=1)
+        worker, sent = engine.start(), 100
+        engine.wait_caught_up(engine.topics, 1)
+        for alias, file, name in (("RIGHT", files[1], "LaneFault"), ("LEFT", files[0], "SourceUnreachable")):
+            set_password(secured.clusters[alias], user, "the-second-Password")
+            produce(engine.left, engine.topics, 50, partitions=1, first=sent)
+            sent += 50
+
+            def named(event: str = name) -> bool:
+                found = [e for e in engine.events() if e.name == event and e.resolved_ms is None]
+                return any("refused the login" in e.detail and "sasl.jaas.config" in e.remedy for e in found)
+
+            wait_for(f"{name} with its remedy", named)
+            file.write_text("password=the-second-Password\n")
+            engine.wait_caught_up(engine.topics, 1)
+        engine.wait_all_resolved()
+        engine.assert_same(engine.topics, 1)
+        assert engine.stop(worker) == 0
+        assert not leaks(engine.log(), ("the-first-Password", "the-second-Password"))
     finally:
         engine.close()
 

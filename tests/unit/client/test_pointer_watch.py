@@ -17,6 +17,7 @@ from drlib.client.pointer import Pointer, encode
 from drlib.client.pointer_file import own_file, write_atomic
 from drlib.client.pointer_watch import PointerTopicWatcher, pointer_source
 from drlib.errors import UsageError
+from drlib.kafka.admin import connect
 from drlib.kafka.security.cluster_settings import ClusterSettings
 
 LEFT = ClusterSettings("LEFT", ("h:1",))
@@ -117,6 +118,49 @@ def until(holds: Callable[[], object]) -> None:
     while not holds():
         assert not deadline.passed
         time.sleep(0.002)
+
+
+def test_watcher_that_a_login_is_refused_says_so_and_goes_on_with_the_renewed_password(
+    topic: Topic, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The broker has another password than the consumer; then the file has it, too."""
+    secret, accepted = tmp_path / "secret.properties", ["first"]
+    secret.write_text("password=first\n")
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    keys = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": f'{module} username="u" password="${{file:{secret}:password}}";',
+    }
+
+    def consumer(config: dict[str, object], **_: object) -> Any:
+        made = topic.consumer(config)
+
+        def watermarks(*_: object, **__: object) -> tuple[int, int]:
+            if config["sasl.password"] not in accepted:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+            return 0, len(topic.contents)
+
+        made.get_watermark_offsets = watermarks
+        return made
+
+    def check_login(settings: ClusterSettings, _: float) -> None:
+        if f"password={accepted[0]}\n" != secret.read_text():
+            raise UsageError("the broker", "it refused the login", "Correct the password.")
+
+    monkeypatch.setattr(pointer_watch, "Consumer", consumer)
+    monkeypatch.setattr(connect, "check_login", check_login)
+    topic.contents = [encode(ONE), END]
+    watcher = PointerTopicWatcher((ClusterSettings("LEFT", ("h:1",), keys),), "orders")
+    try:
+        until(lambda: watcher.current() == ONE)
+        accepted[0] = "second"
+        until(lambda: "it refused the login" in watcher.doubt())
+        secret.write_text("password=second\n")
+        topic.contents.insert(1, encode(TWO))
+        until(lambda: watcher.current() == TWO and not watcher.doubt())
+    finally:
+        watcher.close()
 
 
 @pytest.mark.parametrize("value", NOT_POINTERS, ids=range(len(NOT_POINTERS)))

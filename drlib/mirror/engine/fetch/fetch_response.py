@@ -344,8 +344,8 @@ class FetchResponseHandler:
         await self.journal.append([SourceTruncated(stream.key, first, stream.position, clock.now_ms())])
         why = (
             f"offsets {first} to {stream.position - 1} were mirrored under leader epoch {stream.epoch}, but in the source's "
-            f"log now epoch {diverging.epoch} ends at {diverging.end_offset}: an unclean leader election removed records "
-            "that had been read"
+            f"log now epoch {diverging.epoch} ends at {diverging.end_offset}: an unclean leader election, or an older copy of "
+            "its disks, removed records that had been read"
         )
         self.sink.park(stream, why, "SourceTruncated")
 

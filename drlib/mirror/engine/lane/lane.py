@@ -240,9 +240,9 @@ class Lane:
                 pass
             except WrongCluster:
                 pass  # `cluster_watch` reports it; the lane continues when the right cluster answers
-            except UnsupportedRequest as too_old:  # until the broker is upgraded, or another one leads or coordinates
-                events.open("LaneFault", self.name, f"{too_old.what}: {too_old.why}", remedy=too_old.remedy)
-            except (LaneFault, Unreachable, SecurityFault, BrokerError, TimeoutError, OSError) as error:
+            except (UnsupportedRequest, SecurityFault) as unusable:  # until it is upgraded or lets us in
+                events.open("LaneFault", self.name, f"{unusable.what}: {unusable.why}", remedy=unusable.remedy)
+            except (LaneFault, Unreachable, BrokerError, TimeoutError, OSError) as error:
                 if self._concerns_mirrors_only(error):
                     pass  # unauthorized in the middle of a claim: the next claim leaves the topic out and reports it
                 elif isinstance(error, BrokerError) and error.code in AUTHORIZATION:

@@ -46,6 +46,7 @@ async def test_broker_whose_certificate_is_refused_does_not_keep_others_from_bei
         with pytest.raises(DrlibError) as met:  # the other one is no broker
             await client.connect()
         assert asked.is_set()
+        assert client.refusal is met.value
         await client.close()
         assert isinstance(met.value, SecurityFault)
         assert met.value.fault is Fault.UNKNOWN_CA

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from drlib.kafka.admin.reachability import ClusterService
 from drlib.kafka.net.cluster_client import ClusterMetadata
 from drlib.kafka.protocol.error_codes import TOPIC_AUTHORIZATION_FAILED, BrokerError
 from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.mirror.journal.entries import Parked, SourcePartition, SourceTruncated, TopicNames
 from drlib.mirror.monitor import survey
 from drlib.mirror.monitor.source_ends import SourceState
 from drlib.mirror.monitor.survey import Surveyor
@@ -115,3 +117,17 @@ def test_survey_lists_a_partition_without_leader_that_was_never_mirrored_and_non
     assert [(p.topic, p.partition, p.known) for p in found.partitions] == [("orders", 1, False)]
     assert (found.source_error, found.source_partly) == ("", "no leader: orders-1")
     assert [event.detail for event in found.events if event.name == "SourceUnreachable"] == ["no leader: orders-1"]
+
+
+def test_partition_whose_source_went_back_is_not_said_to_be_tried_again() -> None:
+    """It is parked for good: of two events the one has the remedy, and the other said that nothing is to be done."""
+    maps = Maps()
+    key, other = SourcePartition(uuid.UUID(int=1), 0), SourcePartition(uuid.UUID(int=1), 1)
+    maps.names[key.topic_id] = TopicNames(key.topic_id, "orders", "A.orders", uuid.UUID(int=2))
+    maps.ledger += [
+        SourceTruncated(key, 100, 105, 1),
+        Parked(key, 105, "the log went back", 1),
+        Parked(other, 7, "refused", 1),
+    ]
+    found = {(event.name, event.entity) for event in survey._journal_events(maps, "A->B")}
+    assert found == {("SourceTruncated", "orders-0"), ("Parked", "orders-1")}
