@@ -216,7 +216,7 @@ def test_limits_of_a_plan_with_a_broker_that_is_gone_for_good_are_undone(site: S
     refuse.act(changes, NO_ABORT)
     assert refuse.probe((*changes, gone)) is Reach.DONE
     refuse.undo((*changes, gone))
-    assert refuse.probe((*changes, gone)) is Reach.UNTOUCHED
+    wait_for("they are as before", lambda: refuse.probe((*changes, gone)) is Reach.UNTOUCHED)
 
 
 def test_limits_that_were_recorded_and_never_written_are_given_back_as_they_are(site: Site) -> None:
