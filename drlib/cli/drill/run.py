@@ -12,7 +12,7 @@ import shlex
 import shutil
 import signal
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -334,12 +334,13 @@ def _of_any_clusters(runbook: Runbook, arguments: Mapping[str, Value]) -> Flow |
 def _end_left_behind(place: Path) -> None:
     """End what runs that were killed have left: their clusters died with them, their applications and mirrors did not.
 
-    Only where it runs on this machine and the run does not: a folder may be shared with others.
+    Only where it runs on this machine and the run does not: a folder may be shared with others, and have what cannot be read.
     """
     for root in place.glob(".lab-*-*"):
         number, lab = root.name.split("-")[1], Lab(root)
-        if not Path("/proc", number).exists() and any(left.alive for left in lab.status()):
-            _end(lab)
+        with suppress(DrlibError, OSError):
+            if not Path("/proc", number).exists() and any(left.alive for left in lab.status()):
+                _end(lab)
 
 
 def _end(lab: Lab) -> None:

@@ -63,6 +63,14 @@ def test_processes_of_a_run_that_was_killed_are_ended_by_the_next_one_and_those_
     assert living.root.exists()
 
 
+def test_folder_that_is_named_as_a_lab_and_cannot_be_read_keeps_no_run_from_beginning(tmp_path: Path) -> None:
+    stray = tmp_path / ".lab-copied-ab12"
+    stray.mkdir()
+    (stray / "processes.json").write_text("no register")
+    running._end_left_behind(tmp_path)
+    assert stray.exists()
+
+
 def test_run_that_a_command_resumes_forgets_an_abort_that_was_not_carried_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
