@@ -175,9 +175,8 @@ class ClusterClient:
         self._renewals: set[asyncio.Task[None]] = set()
         self.brokers: dict[int, Broker] = {}
         self.unreachable = ""  # why no broker could be reached at the last attempt; "" when one was
-        self.refusal: SecurityFault | None = (
-            None  # why TLS or the login failed at the last attempt, where a broker answered
-        )
+        # Why TLS or the login failed at the last attempt, where a broker answered.
+        self.refusal: SecurityFault | None = None
         self._strangers: dict[
             str, tuple[str, float]
         ] = {}  # by address: the ID of another cluster there, and when it answered

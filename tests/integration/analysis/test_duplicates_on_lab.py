@@ -123,6 +123,7 @@ def test_find_rereads_across_deleted_positions_are_unsure(
     """A broker deletes the positions in a deleted topic: those before may be of another topic of its name."""
     topic = fresh_topic()
     remote, tag = f"LEFT.{topic}", uuid.uuid4().hex[:6]
+    deleted, crossed = ("within", "beyond", "earlier", "moved"), ("moved", "deleted-first", "deleted-after")
     records: dict[int, list[Record]] = {0: [(b"k", b"%d" % n, (), BEGIN_MS + n) for n in range(50)]}
 
     def make(bootstrap: str, name: str) -> None:
@@ -148,10 +149,7 @@ def test_find_rereads_across_deleted_positions_are_unsure(
         wait_for(
             "it is gone, with positions",
             lambda: (
-                not cluster.topics([topic])
-                and not any(
-                    cluster.group_offsets(f"{group}-{tag}") for group in ("within", "beyond", "earlier", "moved")
-                )
+                not cluster.topics([topic]) and not any(cluster.group_offsets(f"{group}-{tag}") for group in deleted)
             ),
         )
         make(left, topic)
@@ -160,10 +158,10 @@ def test_find_rereads_across_deleted_positions_are_unsure(
         commit(left, "earlier", 45)
         commit(left, "deleted-first", 30)
         commit(left, "deleted-after", 30)
-        for group in ("moved", "deleted-first", "deleted-after"):
+        for group in crossed:
             commit(right, group, 25)
         other.delete_group(f"deleted-after-{tag}")
-        for group in ("moved", "deleted-first", "deleted-after"):
+        for group in crossed:
             commit(right, group, 50)
     ranges = pin_range(left, topic), pin_range(right, remote)
     with GroupCommits(spark, left, right) as committed:
