@@ -152,9 +152,14 @@ def stop_superseded(cluster: Cluster, flow: Flow, new: Beginning) -> bool:
     return removed
 
 
-def _until_stopped(flow: Flow, record: LeaseRecord) -> None:
+def folder_here(record: LeaseRecord) -> Path | None:
+    """The run's folder, where it is on this host."""
     here = bool(record.folder) and record.host == socket.gethostname() and Path(record.folder).is_dir()
-    folder = Path(record.folder) if here else None  # hosts may share a name, as containers do
+    return Path(record.folder) if here else None  # hosts may share a name, as containers do
+
+
+def _until_stopped(flow: Flow, record: LeaseRecord) -> None:
+    folder = folder_here(record)
     until = time.monotonic() + STOPPED_S
     while time.monotonic() < until:
         time.sleep(_POLL_S)

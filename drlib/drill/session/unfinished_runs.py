@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from drlib.drill.flow_state.flow_record import read_record
+from drlib.drill.flow_state.lease_holder import folder_here
 from drlib.drill.plan import supersede
 from drlib.drill.plan.lease_record import LeaseRecord
 from drlib.drill.plan.states import target_serves, unfinished
@@ -104,7 +105,7 @@ def find(
 
 
 def _recorded(flow: Flow, record: LeaseRecord) -> UnfinishedRun:
-    folder = Path(record.folder) if record.folder else None
+    folder = folder_here(record)
     return UnfinishedRun(
         str(flow),
         record.run,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from pathlib import Path
 
@@ -53,7 +54,9 @@ def test_unfinished_run_whose_undo_was_refused_is_named_with_a_new_run_first(tmp
     written = DrillJournal(tmp_path / JOURNAL)
     written.write(Noted.UNDO_FAILED, step="go-home", error="they are home")
     written.close()
-    left = LEFT_OVER.model_copy(update={"folder": str(tmp_path)})
+    elsewhere = LEFT_OVER.model_copy(update={"folder": str(tmp_path)})  # on another host
+    assert find(FLOWS[:1], tmp_path, PLACE, read=lambda *_: elsewhere).runs[0].refused == ""
+    left = elsewhere.model_copy(update={"host": socket.gethostname()})
     found = find(FLOWS[:1], tmp_path, PLACE, read=lambda *_: left)
     assert found.runs[0].refused == "go-home"
     said = "\n".join(lines(found, 61_000))
