@@ -5,6 +5,7 @@ took 277 ms once), and no test here is about time.
 """
 
 import gc
+import os
 from collections import Counter
 from collections.abc import Iterator
 
@@ -29,6 +30,7 @@ pytest_plugins = [
 
 settings.register_profile("drlib", deadline=None)
 settings.load_profile("drlib")
+os.environ["PYTHONFAULTHANDLER"] = "1"  # a program that crashes, or is ended as it hangs, says where it was
 
 
 @pytest.hookimpl(trylast=True)  # of the tests that were selected

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 from contextlib import suppress
 from pathlib import Path
 
@@ -32,3 +34,18 @@ def of_worker(worker: str, run: str) -> list[psutil.Process]:
             if (environment.get("PYTEST_XDIST_WORKER"), environment.get("PYTEST_XDIST_TESTRUNUID")) == (worker, run):
                 found += [process, *process.children(recursive=True)]
     return found
+
+
+def said_until_end(process: subprocess.Popen[str], seconds: float) -> tuple[str, str]:
+    """What a program prints until its end, to its outputs. One that goes on for longer fails the test, with that and the
+    stacks of its threads, and is killed with all that it has started: tests that come later need the processors."""
+    try:
+        return process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        started = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(signal.SIGABRT)  # `PYTHONFAULTHANDLER`
+        for each in started:
+            with suppress(psutil.Error):
+                each.kill()
+        said = process.communicate(timeout=60)
+    raise AssertionError(f"{process.args!r} did not end in {seconds} s:\n{said[0]}\n{said[1] or ''}")

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from own_processes import processes_of
+from own_processes import processes_of, said_until_end
 from repository_root import ROOT
 
 from drlib.drill.actions.failover.transactions import CHECK, IN_PART, NOT_DETERMINED
@@ -41,7 +41,7 @@ def drill(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """Folder and terminal output of one drill that was run to its end."""
     place = tmp_path_factory.mktemp("drill")
     process = start(place / "runs", "-p", "clients=librdkafka")
-    shown, _ = process.communicate(timeout=300)
+    shown, _ = said_until_end(process, 300)
     assert process.returncode == 0, shown[-6000:]
     (run,) = (place / "runs").iterdir()
     assert processes_of(place) == []
@@ -164,7 +164,7 @@ def test_failover_drill_unmodified_clients_continue_through_the_address(drill: t
 @pytest.mark.timeout(600)
 def test_failover_drill_every_family_of_clients_is_judged_and_one_left_behind_is_reported(tmp_path: Path) -> None:
     process = start(tmp_path / "runs", "-p", "clients=all", "-p", "left_behind=java")
-    shown, _ = process.communicate(timeout=500)
+    shown, _ = said_until_end(process, 500)
     (run,) = (tmp_path / "runs").iterdir()
     card = Scorecard.read(run / "scorecard.json")
     print(shown[-9000:])
@@ -199,7 +199,7 @@ def test_failover_drill_ctrl_c_stops_all_processes(tmp_path: Path, stage: str) -
         if stage in line:
             break
     process.send_signal(signal.SIGINT)
-    rest, _ = process.communicate(timeout=90)
+    rest, _ = said_until_end(process, 90)
     assert process.returncode == 8, seen + rest
     assert "Traceback" not in rest
     if stage == "starting clusters":

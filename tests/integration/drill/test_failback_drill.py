@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from fix_engine import wait_for
+from own_processes import said_until_end
 from repository_root import ROOT
 
 from drlib.drill.step import step_output as details
@@ -62,7 +63,7 @@ def test_failback_killed_while_settling_and_while_holding_is_complete(tmp_path: 
             shown, _ = process.communicate(timeout=10)
             assert process.returncode == -signal.SIGKILL, shown[-6000:]
         process = start(run, place, tail)
-        shown, _ = process.communicate(timeout=240)
+        shown, _ = said_until_end(process, 240)
         assert process.returncode == 0, shown[-6000:]
 
     card = Scorecard.read(run / "scorecard.json")

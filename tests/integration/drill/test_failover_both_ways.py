@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 from fix_engine import commit, create_topic, produce, wait_for
+from own_processes import said_until_end
 
 from drlib import publish_pointer
 from drlib.client.pointer_topic import read_pointer
@@ -135,7 +136,7 @@ def test_groups_continue_under_the_same_topic_names_and_skip_nothing(tmp_path: P
         publish_pointer(file, "paris")
         paris.kill()
 
-        out, err = command(file).communicate(timeout=120)
+        out, err = said_until_end(command(file), 120)
         (assessed,) = [json.loads(line) for line in out.splitlines()]
         print(json.dumps(assessed, indent=1), err)
         outlook = {row["group"]: row for row in assessed["groups"]}

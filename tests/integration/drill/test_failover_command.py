@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer
 from fix_engine import commit, create_topic, produce, wait_for
+from own_processes import said_until_end
 
 from drlib import publish_pointer
 from drlib.client.pointer_topic import read_pointer
@@ -40,7 +41,7 @@ class Night:
         return subprocess.Popen([*argv, *runs], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def ended(self, *arguments: str, code: int) -> tuple[list[dict[str, object]], str]:
-        out, err = (process := self.command(*arguments)).communicate(timeout=120)
+        out, err = said_until_end(process := self.command(*arguments), 120)
         assert process.returncode == code, out[-3000:] + err[-3000:]
         assert "Traceback" not in out + err
         return [json.loads(line) for line in out.splitlines()], err

@@ -13,6 +13,7 @@ import pytest
 import yaml
 from confluent_kafka import Consumer
 from fix_engine import commit, create_topic, produce, wait_for
+from own_processes import said_until_end
 from repository_root import ROOT
 
 from drlib import publish_pointer
@@ -42,7 +43,7 @@ class Hub:
         return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def ended(self, process: subprocess.Popen[str]) -> list[dict[str, object]]:
-        out, err = process.communicate(timeout=150)
+        out, err = said_until_end(process, 150)
         assert process.returncode == 0, out[-3000:] + err[-3000:]
         return [json.loads(line) for line in out.splitlines()]
 

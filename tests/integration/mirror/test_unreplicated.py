@@ -18,6 +18,7 @@ from confluent_kafka import Producer
 from fix_engine import Engine, create_topic, produce, read_all, wait_for, wait_for_markers
 from kafka import KafkaConsumer
 from kafka import TopicPartition as KafkaTopicPartition
+from own_processes import said_until_end
 from tiny_notebook import write_notebook
 
 from drlib.config.settings import MirrorSettings, load_mirror_settings
@@ -331,7 +332,7 @@ def test_quarantine_killed_half_way_resumes_without_duplicates(returned: Returne
     assert 0 < half < TAIL + 30, "it was to be killed half-way"
 
     resumed = drlib("--resume", folder)
-    out, err = resumed.communicate(timeout=120)
+    out, err = said_until_end(resumed, 120)
     assert resumed.returncode == 0, out + err
     assert Counter(values(engine.right, returned.quarantine)) == expected
     lines = journal.read(folder / "journal.jsonl")
