@@ -62,6 +62,7 @@ ELECTING: Final = frozenset({COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAIL
 NEXT_ADDRESS_S: Final = 1.0  # how long an address may be silent before the next one is tried too
 STRANGER_S: Final = 15.0  # longer than the pauses between two tries
 REMEMBERED: Final = 8  # metadata requests whose last answer is kept
+NO_BROKERS_S: Final = 5.0  # how long a cluster that names no broker is asked again: none has the controller's leave yet
 SEED_S: Final = 15.0  # how long one broker is asked for metadata, where there are others
 _KINDS: Final = {"group": 0, "transaction": 1}
 
@@ -244,8 +245,12 @@ class ClusterClient:
             self._failed = asked[-1].peer
             asked[-1].close(abort=True)
             answer = await self._any(ask)
-            if not answer.brokers:
-                raise NoBrokersYet(self._addresses())
+            end = time.monotonic() + min(self.timeout_s, NO_BROKERS_S)
+            while not answer.brokers:
+                if time.monotonic() > end:
+                    raise NoBrokersYet(self._addresses())
+                await asyncio.sleep(0.1)
+                answer = await self._any(ask)
         self.expect(self.cluster_id or answer.cluster_id)
         self._refuse_stranger(asked[-1], answer.cluster_id)
         self.brokers = dict(answer.brokers)

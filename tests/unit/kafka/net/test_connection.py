@@ -260,11 +260,11 @@ def test_invalid_bootstrap_address_is_refused(address: str) -> None:
 
 
 def broker(
-    asked: list[str], name: str, *, answers: int = 100, cluster: str = "c", lacks: str = "", new: bool = False
+    asked: list[str], name: str, *, answers: int = 100, cluster: str = "c", lacks: str = "", new: int = 0
 ) -> Peer:
     """A broker that answers requests for its versions, and so many for metadata; those are noted in `asked`.
 
-    One that is `new` does not know any broker yet.
+    Of the first `new` times it does not know any broker yet.
     """
     entry = ApiVersionsResponse.ApiVersion
     offered = [(key, newest) for api, (key, _, newest) in versions.KNOWN.items() if api != lacks]
@@ -278,9 +278,6 @@ def broker(
         nonlocal left
         host, port = writer.get_extra_info("sockname")
         itself = metadata.MetadataResponseBroker(node_id=1, host=host, port=port)
-        metadata_body = metadata(
-            throttle_time_ms=0, brokers=[] if new else [itself], cluster_id=cluster, controller_id=1, topics=[]
-        ).encode()
         while True:
             size = int.from_bytes(await reader.readexactly(4), "big")
             data = await reader.readexactly(size)
@@ -290,6 +287,10 @@ def broker(
                 left -= 1
                 if left < 0:
                     continue
+            known = [] if asked.count(name) <= new else [itself]
+            metadata_body = metadata(
+                throttle_time_ms=0, brokers=known, cluster_id=cluster, controller_id=1, topics=[]
+            ).encode()
             out = data[4:8] + (bytes(versions_body) if of_versions else b"\0" + bytes(metadata_body))
             writer.write(struct.pack(">i", len(out)) + out)
 
@@ -312,15 +313,25 @@ async def test_broker_that_is_too_old_is_skipped_for_a_newer_one() -> None:
 
 async def test_broker_that_knows_no_broker_yet_is_skipped_for_the_next() -> None:
     asked: list[str] = []
-    async with listening(broker(asked, "A", new=True)) as first, listening(broker(asked, "B")) as second:
+    async with listening(broker(asked, "A", new=1000)) as first, listening(broker(asked, "B")) as second:
         client = ClusterClient([f"127.0.0.1:{first}", f"127.0.0.1:{second}"], timeout_s=2)
         assert (await client.metadata([])).brokers
         assert asked == ["A", "B"]
         await client.close()
-        alone = ClusterClient([f"127.0.0.1:{first}"], timeout_s=2)
+        alone = ClusterClient([f"127.0.0.1:{first}"], timeout_s=0.2)
         with pytest.raises(NoBrokersYet, match="names none, as one that has just started"):
             await alone.metadata([])
         await alone.close()
+
+
+async def test_only_broker_is_asked_again_until_it_knows_itself() -> None:
+    """As one that the controller fenced, as it was too busy to send heartbeats, or that has just started."""
+    asked: list[str] = []
+    async with listening(broker(asked, "A", new=4)) as only:
+        client = ClusterClient([f"127.0.0.1:{only}"], timeout_s=20)
+        assert (await client.metadata([])).brokers
+        assert asked == ["A"] * 5
+        await client.close()
 
 
 async def test_silent_broker_is_skipped_for_the_next() -> None:
