@@ -41,14 +41,14 @@ def drill(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """Folder and terminal output of one drill that was run to its end."""
     place = tmp_path_factory.mktemp("drill")
     process = start(place / "runs", "-p", "clients=librdkafka")
-    shown, _ = said_until_end(process, 300)
+    shown, _ = said_until_end(process, 600)
     assert process.returncode == 0, shown[-6000:]
     (run,) = (place / "runs").iterdir()
     assert processes_of(place) == []
     return run, shown
 
 
-@pytest.mark.timeout(330)
+@pytest.mark.timeout(660)
 def test_failover_drill_passes_and_accounts_for_every_record(drill: tuple[Path, str]) -> None:
     card = json.loads((drill[0] / "scorecard.json").read_text())
     assert card["verdict"] in {"pass", "conditions"}
