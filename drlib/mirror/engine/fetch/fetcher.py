@@ -11,7 +11,8 @@ Rules:
 - Retention beyond the position is an event and, by the flow's policy, a `SourceLoss` journal entry and a jump (continue), a
   parked partition (park) or the worker's end (fail). A log that ends below the position is a `SourceTruncated`. Never a
   silent jump.
-- A partition of a topic without an ID is compared with its mirror before it is read, whenever the readers are set up.
+- A partition of a topic without an ID is compared with its mirror before it is read, whenever the readers are set up; others
+  once for each connection to their leader: a log is exchanged for an older one only while its broker does not run.
 - A corrupt batch or a re-created topic parks that partition alone.
 - With `client.rack` a partition may be read from a follower (`read_replica`): by readers of their own, beside those at the
   leaders. Their end sends the partitions back to their leaders and is no event.
@@ -52,8 +53,8 @@ from drlib.mirror.engine.fetch.long_poll_reader import LongPoll
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.engine.fetch.read_replica import SILENT_S, ReplicaChoice, leader_decides
 from drlib.mirror.engine.fetch.round_trip_time import wait_for_response
-from drlib.mirror.engine.identity.compare import compare
-from drlib.mirror.engine.identity.evidence import Question
+from drlib.mirror.engine.identity.compare import AS_MIRRORED, compare, went_back
+from drlib.mirror.engine.identity.evidence import PURPOSE, Question
 from drlib.mirror.engine.identity.rules import Verdict
 from drlib.mirror.errors import TopicsJudged, no_answer
 from drlib.mirror.journal.entries import SourceTruncated
@@ -121,6 +122,7 @@ class Fetcher:
         self._draining = asyncio.Event()
         self._ended = False
         self._added = asyncio.Event()
+        self._compared: dict[PartitionStream, Connection] = {}
 
     def add(self, streams: Iterable[PartitionStream]) -> None:
         """Read these too, from their positions on: they join the claim, or are no longer parked."""
@@ -166,7 +168,7 @@ class Fetcher:
         while not (self._draining.is_set() or self._ended):
             try:
                 self._added.clear()
-                by_node = await self._proven(await self._leaders())
+                by_node = await self._same_history(await self._proven(await self._leaders()))
                 delay = 0.05 if by_node else delay
                 async with asyncio.TaskGroup() as group:
                     group.create_task(self._wait_for_responses(by_node))
@@ -391,6 +393,34 @@ class Fetcher:
             return {}
         readable = {s for s, judged in found.items() if judged.verdict in _READABLE and s.real_id is None}
         kept = {node: [s for s in streams if s not in asked or s in readable] for node, streams in by_node.items()}
+        return {node: streams for node, streams in kept.items() if streams}
+
+    async def _same_history(self, by_node: dict[int, list[PartitionStream]]) -> dict[int, list[PartitionStream]]:
+        """The streams that may be read: a partition is parked for good whose log has other records than were mirrored."""
+        asked: dict[PartitionStream, Connection] = {}
+        questions: list[Question] = []
+        for node, streams in by_node.items():
+            mirrored = [s for s in streams if not s.unproven and s.target_id is not None and len(s.map.segments())]
+            connection = await self.source.connection(node, PURPOSE) if mirrored else None
+            for stream in mirrored:
+                if connection is not None and self._compared.get(stream) is not connection:
+                    asked[stream] = connection
+                    questions.append(_question(stream, node))
+        if not questions:
+            return by_node
+        found = await went_back(self.source, self.context.target, questions)
+        for (stream, connection), first in zip(asked.items(), found, strict=True):
+            if first is not None:
+                self._compared[stream] = connection
+            if first is None or first == AS_MIRRORED or stream.parked:
+                continue
+            await self.handler.journal.append([SourceTruncated(stream.key, first, stream.position, clock.now_ms())])
+            why = (
+                f"offsets {first} to {stream.position - 1} were mirrored, and the source's log has other records there now: "
+                "its brokers went back to an older copy of their disks, and records were written since"
+            )
+            self.sink.park(stream, why, "SourceTruncated")
+        kept = {node: [s for s in streams if not s.parked] for node, streams in by_node.items()}
         return {node: streams for node, streams in kept.items() if streams}
 
     async def _leaders(self) -> dict[int, list[PartitionStream]]:

@@ -1,4 +1,5 @@
-"""Whether a source topic without an ID is still the one that was journaled, and under which ID it is journaled.
+"""Whether a source topic is still the one that was journaled, and under which ID one without an ID is journaled.
 
-`rules` decides, `evidence` asks the clusters. Of topics with IDs of Kafka nothing is asked: the IDs say it.
+`rules` decides, `evidence` asks the clusters, `compare` does both. The IDs of Kafka say which topic it is; whether its cluster
+went back to an older copy of its disks they do not.
 """

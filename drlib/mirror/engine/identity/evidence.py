@@ -1,4 +1,4 @@
-"""Asks both clusters what shows whether a source topic without an ID is still the one that was mirrored.
+"""Asks both clusters what shows whether a source topic is still the one that was mirrored.
 
 Rules: a few records of each partition are compared, by key, value, headers and, where neither log has times of its own, time.
 A batch that was compared with the mirror proves the log from then on, as long as it is there (`Proof`).
@@ -83,6 +83,28 @@ async def gather(source: ClusterClient, target: ClusterClient, asked: Question) 
     return Evidence(position, start, end, asked.read_epoch, epoch, newest, oldest), proof
 
 
+async def agrees(source: ClusterClient, target: ClusterClient, asked: Question, end: int) -> bool | None:
+    """Is the newest record below `end` the same on both clusters? None: one has it no longer, or it was not mirrored."""
+    connection = await source.connection(asked.node, PURPOSE)
+    batches = await _batches(connection, asked, end - 1, most_bytes=1)
+    return await _agree(target, asked, sorted(_samples(batches, end), key=lambda sample: -sample.record.offset))
+
+
+async def first_other(source: ClusterClient, target: ClusterClient, asked: Question, end: int) -> int:
+    """Up to there the source's log is the one that was mirrored; its record before `end` is another one. By bisection: a log
+    that went back has the same records up to one offset, and others from there on."""
+    connection = await source.connection(asked.node, PURPOSE)
+    low = (await requests.list_offsets(connection, [asked.source], requests.EARLIEST))[asked.source]
+    high = end - 1
+    while low < high:
+        middle = (low + high) // 2
+        same = await agrees(source, target, asked, middle + 1)
+        if same is None:
+            break
+        low, high = (middle + 1, high) if same else (low, middle)
+    return low
+
+
 async def _holds(connection: Connection, asked: Question, proof: Proof) -> bool:
     """Does the source's log still have a batch?"""
     wanted = FetchPartition(asked.source.topic, asked.topic_id, asked.source.partition, proof.offset, proof.size)
@@ -91,10 +113,10 @@ async def _holds(connection: Connection, asked: Question, proof: Proof) -> bool:
     return proof.holds(answer.records)
 
 
-async def _batches(connection: Connection, asked: Question, offset: int) -> Batches:
-    """The first batches of the source's log from `offset` on."""
-    wanted = FetchPartition(asked.source.topic, asked.topic_id, asked.source.partition, offset, SAMPLE_BYTES)
-    (answer,) = await requests.fetch(connection, [wanted], min_bytes=0, max_bytes=SAMPLE_BYTES, read_committed=False)
+async def _batches(connection: Connection, asked: Question, offset: int, *, most_bytes: int = SAMPLE_BYTES) -> Batches:
+    """The first batches of the source's log from `offset` on, one at least."""
+    wanted = FetchPartition(asked.source.topic, asked.topic_id, asked.source.partition, offset, most_bytes)
+    (answer,) = await requests.fetch(connection, [wanted], min_bytes=0, max_bytes=most_bytes, read_committed=False)
     raise_for(answer.error_code, f"reading {asked.source} at {offset}", topics=[asked.source.topic])
     return [(header, view) for header, view in iter_batches(answer.records) if header.next_offset > offset]
 
