@@ -415,9 +415,10 @@ class Fetcher:
             if first is None or first == AS_MIRRORED or stream.parked:
                 continue
             await self.handler.journal.append([SourceTruncated(stream.key, first, stream.position, clock.now_ms())])
+            epoch = "" if stream.epoch == UNKNOWN_EPOCH else f" under leader epoch {stream.epoch}"
             why = (
-                f"offsets {first} to {stream.position - 1} were mirrored, and the source's log has other records there now: "
-                "its brokers went back to an older copy of their disks, and records were written since"
+                f"offsets {first} to {stream.position - 1} were mirrored{epoch}, and the source's log has other records there "
+                "now: an unclean leader election, or an older copy of its disks, removed what had been read"
             )
             self.sink.park(stream, why, "SourceTruncated")
         kept = {node: [s for s in streams if not s.parked] for node, streams in by_node.items()}
