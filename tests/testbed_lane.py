@@ -188,12 +188,19 @@ async def append(
     count: int = 1,
     value: bytes = b"zombie",
     timestamp: int | None = None,
+    sent: Sequence[str] = (),
 ) -> tuple[int, int]:
-    """Append as `who`; returns the broker's error code and the base offset."""
+    """Append as `who`; returns the broker's error code and the base offset.
+
+    `sent`: the records are those that `send` writes with these values and this timestamp, as a worker copies them.
+    """
     leader = (await log_ends(client, [partition])).leaders[partition]
     connection = await client.connection(leader, "attack")
     when = int(time.time() * 1000) if timestamp is None else timestamp
-    records = [recode.Record(offset=i, timestamp=when, key=b"k", value=value) for i in range(count)]
+    records = [
+        recode.Record(offset=at, timestamp=when + at, key=text.encode(), value=text.encode())
+        for at, text in enumerate(sent)
+    ] or [recode.Record(offset=i, timestamp=when, key=b"k", value=value) for i in range(count)]
     batch = recode.rebuild(
         records, codec=0, producer_id=who.producer_id, producer_epoch=who.epoch, base_sequence=sequence
     )

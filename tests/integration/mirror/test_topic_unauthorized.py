@@ -7,6 +7,7 @@ Describe included, so that records of former claims can be neither looked up nor
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -174,9 +175,11 @@ async def test_late_append_in_unfenced_partition_is_counted_by_the_fencing_claim
         async with running(engine) as heir:
             await heir.mirrored(other, {0: 100})
             journal = heir.flow.setup.journal_topic
-        error, _ = await append(client, mirror, former, 50, count=10)  # nothing was fenced there: it is taken
+        values, when = [f"b{n}" for n in range(50)], int(time.time() * 1000)
+        await asyncio.to_thread(send, engine.left, left_out, values, timestamp=when)
+        # The first ten come late. Nothing was fenced there: they are taken.
+        error, _ = await append(client, mirror, former, 50, timestamp=when, sent=values[:10])
         assert error == 0
-        await asyncio.to_thread(send, engine.left, left_out, [f"b{n}" for n in range(50)])  # the first ten came late
         engine.topics = f"{left_out}, {other}"
         async with running(engine) as last:
             await last.mirrored(left_out, {0: 100})
