@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Callable
 
 import pytest
@@ -170,12 +171,13 @@ async def test_lane_fenced_owner_claims_again_only_after_a_session_with_the_grou
         journal = owner.flow.setup.journal_topic
         usurper = await take(client, f"drlib.{engine.source}.{engine.target}.0.0", {mirror.topic: [0], journal: [0]})
         assert usurper.epoch == first.epoch + 1
-        await asyncio.to_thread(send, engine.left, topic, [f"b{n}" for n in range(50)])
+        when = int(time.time() * 1000)
+        await asyncio.to_thread(send, engine.left, topic, [f"b{n}" for n in range(50)], timestamp=when)
         await until("the owner knows that it lost the lane", lambda: bool(owner.reported("LaneLost")))
         await promise_records(client, engine, usurper, journal, target_offset=52)
-        assert await append(client, mirror, usurper, 0) == (0, 52)
+        assert await append(client, mirror, usurper, 0, timestamp=when, sent=["b0"]) == (0, 52)
         assert await asyncio.to_thread(never, lambda: owner.claim() != first, 1.5)
-        assert await append(client, mirror, usurper, 1) == (0, 53)
+        assert await append(client, mirror, usurper, 1, timestamp=when + 1, sent=["b1"]) == (0, 53)
         # The group assigned the lane to no other member: the claimant was a member that had timed out, and does not return.
         await owner.mirrored(topic, {0: 100})
         assert owner.claim().epoch > usurper.epoch
