@@ -151,7 +151,10 @@ def decide(logs: Iterable[PartitionLog], committed: Sequence[TransactionCommitte
                 seen_in[seen.producer_id, seen.epoch if seen.pieces else seen.epoch - 1][partition] = log
     for (producer, epoch), mine in sorted(seen_in.items()):
         committed_as = prepared.get((producer, epoch))
-        found.append(_decided(producer, epoch, mine, by_partition, committed_as, is_named=producer in named))
+        # Of which version it is shows by a marker. Before one was read, another partition may have another transaction.
+        one = (producer, epoch) in versions
+        for logs_of_one in [mine] if one else [{partition: log} for partition, log in mine.items()]:
+            found.append(_decided(producer, epoch, logs_of_one, by_partition, committed_as, is_named=producer in named))
     for producer in sorted({producer for (producer, _), version in versions.items() if version == 1}):
         epochs = {epoch for (of, epoch), version in versions.items() if of == producer and version == 1}
         later = [each for (of, _), each in prepared.items() if of == producer]

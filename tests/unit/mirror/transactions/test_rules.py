@@ -238,6 +238,14 @@ def test_same_epoch_of_which_no_commit_is_recorded_is_listed_for_each_partition(
     assert [[part.partition for part in each.parts] for each in found] == [[ONE], [TWO]]
 
 
+def test_same_epoch_of_which_no_marker_was_read_is_decided_for_each_partition() -> None:
+    """Without a marker nothing says whether the producer's next transaction has the same epoch."""
+    logs = [PartitionLog(ONE, 3, (data(0, 2, epoch=0),)), PartitionLog(TWO, 1, (data(0, 2, epoch=0),))]
+    found = decide(logs, []).transactions
+    assert [each.verdict for each in found] == [Verdict.NOT_DETERMINED, Verdict.PARTIAL]
+    assert [[part.partition for part in each.parts] for each in found] == [[ONE], [TWO]]
+
+
 def test_records_that_were_read_twice_count_once() -> None:
     events = (data(0, 2), data(0, 4), marker(4), marker(4))
     (found,) = decide([PartitionLog(ONE, 5, events)], [committed(ONE)]).transactions
