@@ -82,8 +82,9 @@ def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """With Ctrl-C as at a terminal, also where the tests run in the background of a shell, where it is ignored."""
     command = [sys.executable, "-c", code, *arguments]
     default = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    own = {name: value for name, value in os.environ.items() if name != "PYTHONFAULTHANDLER"}  # which loads a module
     return subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False, preexec_fn=default
+        command, cwd=ROOT, env=own, capture_output=True, text=True, timeout=60, check=False, preexec_fn=default
     )
 
 
