@@ -31,7 +31,7 @@ from functools import partial
 from typing import Final
 
 from drlib import clock
-from drlib.errors import Unreachable, first_error
+from drlib.errors import DrlibError, Unreachable, first_error
 from drlib.kafka.net import requests
 from drlib.kafka.net.api_versions import UnsupportedRequest
 from drlib.kafka.net.cluster_client import WrongCluster
@@ -53,13 +53,14 @@ from drlib.mirror.engine.fetch.long_poll_reader import LongPoll
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.engine.fetch.read_replica import SILENT_S, ReplicaChoice, leader_decides
 from drlib.mirror.engine.fetch.round_trip_time import wait_for_response
-from drlib.mirror.engine.identity.compare import AS_MIRRORED, compare, went_back
+from drlib.mirror.engine.identity.compare import AS_MIRRORED, MOST_S, compare, went_back
 from drlib.mirror.engine.identity.evidence import PURPOSE, Question
 from drlib.mirror.engine.identity.rules import Verdict
 from drlib.mirror.errors import TopicsJudged, no_answer
 from drlib.mirror.journal.entries import SourceTruncated
 from drlib.mirror.journal.leader_epochs import UNKNOWN_EPOCH
 from drlib.mirror.offsets.map.journal_log import LaneJournal
+from drlib.mirror.read_batches import concurrently
 
 NO_ANSWER: Final = (Unreachable, UnsupportedRequest, SecurityFault, BrokerError, TimeoutError, OSError)
 LEADER_POLL_S = 1.0  # between two lookups of a partition without a leader
@@ -397,13 +398,18 @@ class Fetcher:
 
     async def _same_history(self, by_node: dict[int, list[PartitionStream]]) -> dict[int, list[PartitionStream]]:
         """The streams that may be read: a partition is parked for good whose log has other records than were mirrored."""
+        mirrored = {
+            node: mine
+            for node, streams in by_node.items()
+            if (mine := [s for s in streams if not s.unproven and s.target_id is not None and len(s.map.segments())])
+        }
         asked: dict[PartitionStream, Connection] = {}
         questions: list[Question] = []
-        for node, streams in by_node.items():
-            mirrored = [s for s in streams if not s.unproven and s.target_id is not None and len(s.map.segments())]
-            connection = await self.source.connection(node, PURPOSE) if mirrored else None
-            for stream in mirrored:
-                if connection is not None and self._compared.get(stream) is not connection:
+        for node, connection in zip(mirrored, await concurrently(list(mirrored), self._to_compare), strict=True):
+            if connection is None:
+                continue
+            for stream in mirrored[node]:
+                if self._compared.get(stream) is not connection:
                     asked[stream] = connection
                     questions.append(_question(stream, node))
         if not questions:
@@ -423,6 +429,14 @@ class Fetcher:
             self.sink.park(stream, why, "SourceTruncated")
         kept = {node: [s for s in streams if not s.parked] for node, streams in by_node.items()}
         return {node: streams for node, streams in kept.items() if streams}
+
+    async def _to_compare(self, node: int) -> Connection | None:
+        """None where it does not answer: its readers say so, and those of other leaders do not wait for it."""
+        try:
+            async with asyncio.timeout(MOST_S):
+                return await self.source.connection(node, PURPOSE)
+        except (DrlibError, TimeoutError, OSError):
+            return None
 
     async def _leaders(self) -> dict[int, list[PartitionStream]]:
         """The streams by leader (node ID); reports partitions without one and parks topics we may not describe."""

@@ -12,6 +12,7 @@ from uuid import UUID
 
 import pytest
 
+from drlib.errors import Unreachable
 from drlib.kafka.net.connection import Connection, ConnectionLost
 from drlib.kafka.protocol.error_codes import NOT_LEADER_OR_FOLLOWER
 from drlib.kafka.protocol.fetch import FetchedPartition
@@ -20,10 +21,12 @@ from drlib.mirror.engine.fetch.fetch_response import LeaderMoved
 from drlib.mirror.engine.fetch.fetcher import Fetcher, _Read, _Reading, release
 from drlib.mirror.engine.fetch.memory import Memory
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
+from drlib.mirror.engine.identity.compare import AS_MIRRORED
+from drlib.mirror.engine.identity.evidence import Question
 from drlib.mirror.journal.entries import ClaimId, SourcePartition
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.mirror.status.event_log import EventLog
-from drlib.model import TopicPartition
+from drlib.model import Segment, TopicPartition
 
 TOPIC = UUID(int=1)
 ANSWER = FetchedPartition(TOPIC, 0, 0, 100, 90, 7, (), None, -1, -1, memoryview(b""))
@@ -123,6 +126,36 @@ def ready(reading: _Reading, node: int) -> Lost:
     lost = Lost()
     reading.followers[node].connections = (cast(Connection, lost),)
     return lost
+
+
+async def test_leader_that_does_not_answer_keeps_no_partition_of_others_from_being_compared_and_read(
+    fetcher: Fetcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def connection(node: int, purpose: str) -> Connection:
+        if node == 1:
+            raise Unreachable("node 1 can't be reached", "it was refused", "Check that this broker runs.")
+        return cast(Connection, opened)
+
+    async def found(source: object, target: object, questions: list[Question]) -> list[int]:
+        compared.extend(question.source.partition for question in questions)
+        return [AS_MIRRORED] * len(questions)
+
+    opened, compared = object(), list[int]()
+    fetcher.source = cast(Any, SimpleNamespace(connection=connection))
+    fetcher.context = cast(Any, SimpleNamespace(target=None))
+    monkeypatch.setattr(fetching, "went_back", found)
+    by_node = {}
+    for number, leader in ((0, 1), (1, 2)):
+        mirrored = PartitionMap()
+        mirrored.segments().extend([Segment(0, 0, 50)])
+        source, target = TopicPartition("t", number), TopicPartition("A.t", number)
+        stream = PartitionStream(SourcePartition(TOPIC, number), source, target, ClaimId(1, 1), mirrored, 50, 0)
+        stream.target_id = UUID(int=2)
+        by_node[leader] = [stream]
+    assert await fetcher._same_history(by_node) == by_node
+    assert compared == [1]
+    await fetcher._same_history(by_node)
+    assert compared == [1], "a connection that lives proves the log"
 
 
 async def test_partition_moves_to_the_follower_that_its_leader_names_once_that_has_answered(
