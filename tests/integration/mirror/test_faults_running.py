@@ -351,6 +351,22 @@ def test_corrupt_source_batch_is_never_forwarded_but_those_before_are(
     assert engine.stop(worker) == 0, engine.log()
 
 
+def copied_disks(lab: Lab, backup: Path) -> Callable[[], None]:
+    """Copy what the broker of AUTHORIZED has on disk, while it does not run; the result puts the copy back."""
+    cluster, data = lab.clusters["AUTHORIZED"], lab.root / "AUTHORIZED-1" / "data"
+    cluster.stop()
+    shutil.copytree(data, backup)
+    cluster.restart()
+
+    def put_back() -> None:
+        cluster.stop()
+        shutil.rmtree(data)
+        shutil.copytree(backup, data)
+        cluster.restart()
+
+    return put_back
+
+
 @pytest.mark.long
 def test_source_restored_from_old_backup_is_parked_for_good(
     engine: Engine, authorizer_lab: Lab, tmp_path: Path
@@ -360,17 +376,11 @@ def test_source_restored_from_old_backup_is_parked_for_good(
     topic = engine.topics
     create_topic(engine.left, topic, 1)
     produce(engine.left, topic, 100, partitions=1)
-    cluster.stop()
-    data = authorizer_lab.root / "AUTHORIZED-1" / "data"
-    shutil.copytree(data, tmp_path / "backup")
-    cluster.restart()
+    put_back = copied_disks(authorizer_lab, tmp_path / "backup")
     produce(engine.left, topic, 50, partitions=1, first=100)
     worker = engine.start()
     engine.wait_caught_up(topic, 1)
-    cluster.stop()
-    shutil.rmtree(data)
-    shutil.copytree(tmp_path / "backup", data)
-    cluster.restart()
+    put_back()
     event_text = text(engine.wait_reported("SourceTruncated", f"{topic}-0"))
     assert "100" in event_text
     assert re.search("149|position 150", event_text)  # by leader epoch, or by offset
@@ -391,16 +401,10 @@ def test_source_that_went_back_and_grew_while_no_worker_ran_is_parked_from_its_f
     topic, mirror = engine.topics, f"{engine.source}.{engine.topics}"
     create_topic(engine.left, topic, 1)
     produce(engine.left, topic, 100, partitions=1)
-    cluster.stop()
-    data = authorizer_lab.root / "AUTHORIZED-1" / "data"
-    shutil.copytree(data, tmp_path / "backup")
-    cluster.restart()
+    put_back = copied_disks(authorizer_lab, tmp_path / "backup")
     produce(engine.left, topic, 5, partitions=1, first=100)
     engine.mirror_now(topic)
-    cluster.stop()
-    shutil.rmtree(data)
-    shutil.copytree(tmp_path / "backup", data)
-    cluster.restart()
+    put_back()
     produce(engine.left, topic, 50, partitions=1, first=1000)
     worker = engine.start()
     event = text(engine.wait_reported("SourceTruncated", f"{topic}-0"))
