@@ -6,11 +6,12 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -293,6 +294,56 @@ def test_run_logs_nothing_and_encrypts_kernel_traffic(tmp_path: Path, capfd: pyt
     assert result.error == "the notebook's kernel died"
     output = capfd.readouterr()
     assert (output.out, output.err) == ("", "")
+
+
+SOCKETS = """\
+import json, os, stat
+from ipykernel.connect import get_connection_file
+info = json.loads(open(get_connection_file()).read())
+sockets = [f"{info['ip']}-{info[name]}" for name in info if name.endswith("_port")]
+assert info["transport"] == "ipc" and len(sockets) == 5, info["transport"]
+assert all(stat.S_ISSOCK(os.stat(path).st_mode) for path in sockets)
+assert os.stat(os.path.dirname(info["ip"])).st_mode & 0o777 == 0o700
+"""
+
+
+@pytest.mark.parametrize("soon", [False, True], ids=["of the run", "early"])
+def test_kernel_needs_no_tcp_port_and_leaves_no_socket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, soon: bool
+) -> None:
+    """A port is drawn before the kernel is started, and on a busy machine another process had taken it: no run then began."""
+    book = tiny_runbook(tmp_path, SOCKETS, CARD.format(verdict="pass"))
+    with tempfile.TemporaryDirectory() as place:
+        monkeypatch.setattr(tempfile, "tempdir", place)
+        with closing(EarlyKernel(book.notebook.parent)) if soon else nullcontext() as early:
+            result = execute(
+                book, {}, runs_dir=tmp_path / "runs", lab_dir=None, on_progress=Reports(), stop=Stop(), early=early
+            )
+        assert (result.verdict, result.error) == (Verdict.PASS, "")
+        assert not list(Path(place).iterdir())
+
+
+def test_kernel_whose_folder_is_too_deep_for_a_socket_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = tmp_path / ("d" * 100)
+    deep.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(deep))
+    assert run(tiny_runbook(tmp_path, CARD.format(verdict="pass")), tmp_path).verdict is Verdict.PASS
+
+
+def test_run_whose_kernel_does_not_start_says_why_and_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spoilt = tmp_path / "modules"
+    spoilt.mkdir()
+    (spoilt / "ipykernel.py").write_text("raise SystemExit('no room for a kernel')")
+    monkeypatch.setenv("PYTHONPATH", str(spoilt))
+    result = run(tiny_runbook(tmp_path, "never = 1"), tmp_path)
+    log = result.folder / KERNEL_LOG
+    said = f"the notebook's kernel did not start: no room for a kernel. Read {log} for more, and start it again."
+    assert (result.exit_code, result.error) == (11, said)
+    assert result.verdict is Verdict.UNKNOWN
 
 
 def test_papermill_command_finds_the_engine(tmp_path: Path) -> None:

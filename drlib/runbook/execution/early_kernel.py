@@ -2,24 +2,37 @@
 
 Rules: until a run takes it, it only imports. It is taken once; one that is not taken is ended. A kernel that could not be
 started, or has died, is no error: the run then starts its own. What the process says before a log exists is kept in a file
-without a name, which the run appends to its own log.
+without a name, which the run appends to its own log. Every kernel of ours is spoken to over Unix sockets in a folder of its
+own: jupyter_client draws TCP ports and releases them before the kernel listens to them, so that on a busy machine another
+process takes one, and the kernel dies of it.
 Not for: executing the notebook (`notebook_client`).
 """
 
 import asyncio
+import os
 import threading
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO, Any, Final
 
 from traitlets.config import Config
 
 KERNEL: Final = "python3"
-CONFIG: Final = Config({"KernelManager": {"transport_encryption": "auto"}})
+_LONGEST_SOCKET: Final = 103  # bytes of a Unix socket's path: sun_path of unix(7), and of macOS, which has less
 _ARGUMENTS: Final = ["--HistoryManager.hist_file=:memory:"]  # as nbclient does
 _START_S: Final = 60.0
 _LOOK_S: Final = 0.05
 _IMPORTS: Final = "import drlib\ndrlib.open_drill"
+
+
+def kernel_config(folder: str) -> Config:
+    """jupyter_client's settings of one kernel: its traffic is encrypted where it can, over Unix sockets in `folder`, which is
+    its own and private. Over TCP ports of this machine where that path is too long for a socket."""
+    place = os.path.join(os.path.realpath(folder), "kernel")
+    settings = {"transport_encryption": "auto", "connection_file": f"{place}.json"}
+    if len(os.fsencode(f"{place}-00")) <= _LONGEST_SOCKET:
+        settings |= {"transport": "ipc", "ip": place}
+    return Config({"KernelManager": settings})
 
 
 class EarlyKernel:
@@ -28,6 +41,7 @@ class EarlyKernel:
     def __init__(self, folder: Path) -> None:
         self.said: IO[bytes] = TemporaryFile()  # noqa: SIM115 closed by close()
         self._folder = folder
+        self._sockets = TemporaryDirectory(prefix="drlib-kernel-")
         self._manager: Any = None  # of a kernel that answers and was not taken
         self._unwanted = threading.Event()
         self._thread = threading.Thread(target=self._run, name="early-kernel", daemon=True)
@@ -49,6 +63,7 @@ class EarlyKernel:
         manager, self._manager = self._manager, None
         if manager is not None:
             asyncio.run(manager.shutdown_kernel(now=True))
+        self._sockets.cleanup()
         self.said.close()
 
     def _run(self) -> None:
@@ -61,7 +76,7 @@ class EarlyKernel:
         """The manager of a kernel that answers and has begun to import; None where it is no longer wanted."""
         from jupyter_client.manager import AsyncKernelManager
 
-        manager: Any = AsyncKernelManager(kernel_name=KERNEL, config=CONFIG)
+        manager: Any = AsyncKernelManager(kernel_name=KERNEL, config=kernel_config(self._sockets.name))
         cwd = str(self._folder)
         await manager.start_kernel(extra_arguments=_ARGUMENTS, cwd=cwd, stdout=self.said, stderr=self.said)
         client = manager.client()

@@ -16,16 +16,18 @@ import shutil
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO, Any, Final
 
+from jupyter_client.kernelspec import NoSuchKernel
 from nbclient.exceptions import CellExecutionError
 from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import NBClientEngine
 from papermill.utils import merge_kwargs, remove_args
 
-from drlib.errors import Aborted
+from drlib.errors import Aborted, Unreachable
 from drlib.files import open_stored, stored_descriptor
-from drlib.runbook.execution.early_kernel import CONFIG, EarlyKernel
+from drlib.runbook.execution.early_kernel import EarlyKernel, kernel_config
 from drlib.runbook.execution.execute import Listener
 from drlib.runbook.execution.interrupt import Stop, end_group
 from drlib.runbook.execution.outcome import error_class
@@ -38,6 +40,7 @@ _log.propagate = False  # nbclient logs as errors what becomes an exception and 
 
 STEP_TAG: Final = "drlib:step="
 _OPTIONAL: Final = re.compile(r'\.until\("([^"]+)"(?: if [^,\n]+ else "([^"]+)")?, optional=True\)')
+_LAST_SAID: Final = 4096  # bytes of a log's end
 # jupyter_client interrupts each kernel before it shuts it down, and ipykernel says so where that meets an idle moment
 _INTERRUPTED: Final = b"[IPKernelApp] ERROR | KeyboardInterrupt caught in kernel.\n"
 
@@ -81,12 +84,27 @@ class _Client(PapermillNotebookClient):  # type: ignore[misc]
             with self._stop.kernel(self._pid), _private(self._kernel_log) as said:
                 try:
                     return super().execute(stdout=said, stderr=said, cleanup_kc=True, **kwargs)
+                except (NoSuchKernel, RuntimeError) as error:
+                    if self._kernel is None:
+                        raise self._not_started(error) from error
+                    raise
                 finally:
                     if self._early is not None and said is not None:
                         self._early.said.seek(0)
                         shutil.copyfileobj(self._early.said, said)
         finally:
             end_group(self._kernel)
+
+    def _not_started(self, error: Exception) -> Unreachable:
+        """Why is the last line that the process wrote; what jupyter_client says only where it wrote none."""
+        why, remedy = str(error.args[0] if error.args else error), "Start it again."
+        if self._kernel_log is not None:
+            with open_stored(self._kernel_log) as file:
+                file.seek(max(0, self._kernel_log.stat().st_size - _LAST_SAID))
+                said = [line.strip() for line in file.read(_LAST_SAID).decode(errors="replace").splitlines()]
+            if last := next(filter(None, reversed(said)), ""):
+                why, remedy = last, f"Read {self._kernel_log} for more, and start it again."
+        return Unreachable("the notebook's kernel did not start", why, remedy)
 
     def _pid(self) -> int | None:
         """The kernel while it lives: its provisioner forgets the process once it was waited for."""
@@ -161,17 +179,18 @@ class NotebookEngine(NBClientEngine):  # type: ignore[misc]
             log_output=log_output,
             stdout_file=stdout_file,
             stderr_file=stderr_file,
-            config=CONFIG,
         )
-        return _Client(  # type: ignore[no-untyped-call]
-            nb_man,
-            stop=stop or Stop(),
-            on_progress=on_progress,
-            kernel_log=kernel_log,
-            early=early,
-            steps=steps,
-            **options,
-        ).execute()
+        with TemporaryDirectory(prefix="drlib-kernel-") as sockets:
+            return _Client(  # type: ignore[no-untyped-call]
+                nb_man,
+                stop=stop or Stop(),
+                on_progress=on_progress,
+                kernel_log=kernel_log,
+                early=early,
+                steps=steps,
+                config=kernel_config(sockets),
+                **options,
+            ).execute()
 
 
 @contextmanager
