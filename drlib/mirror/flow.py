@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -87,15 +88,16 @@ SAME_CAUSE = frozenset({"SourceUnreachable", "TargetUnreachable", "SourceSlow", 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSetup:
     """What a flow runs with. `keeping`: the worker's flows that keep topic names, where a record may return; `worker`: as
-    named in claims; `reverse`: the flow back in the file, enabled or not; `flows`: all of it; `ring`: of those that keep topic
-    names, the ring that it is in; `stopped`: by source topic, why it is not copied any more although the file says so;
-    `appends`: what the lanes of the worker appended last."""
+    named in claims; `worker_id`: what identifies it in the groups of all its flows; `reverse`: the flow back in the file,
+    enabled or not; `flows`: all of it; `ring`: of those that keep topic names, the ring that it is in; `stopped`: by source
+    topic, why it is not copied any more although the file says so; `appends`: what the lanes of the worker appended last."""
 
     settings: FlowSettings
     source: ClusterSettings
     target: ClusterSettings
     worker: str
     events: EventLog
+    worker_id: bytes = field(default_factory=partial(secrets.token_bytes, 16))
     memory: Memory = field(default_factory=Memory)
     keeping: Sequence[FlowSettings] = ()
     reverse: FlowSettings | None = None
@@ -330,6 +332,7 @@ class RunningFlow:
             self._on_assignment,
             self._on_membership,
             settings.mirrored_digest,
+            setup.worker_id,
             self._on_differing,
         )
         self._context = LaneContext(

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import secrets
 import signal
 import socket
 import time
@@ -139,6 +140,7 @@ class Worker:
         self._logs = {f.flow: status.EventLog(str(f.flow)) for f in flows}  # a restarted flow continues in its own log
         self._stopped: dict[Flow, dict[str, str]] = {f.flow: {} for f in flows}  # topics, until the worker is restarted
         self._appends = Appends()
+        self._id = secrets.token_bytes(16)
         self._name = name or f"{socket.gethostname()}-{os.getpid()}"
         self._waits = waits
         self._state = "starting"
@@ -167,6 +169,7 @@ class Worker:
             target=clusters[flow.flow.target],
             # The journal's claims carry name and address: `drlib status` finds the worker by them.
             worker=f"{self._name} {self._address}".strip(),
+            worker_id=self._id,
             events=self._logs[flow.flow],
             memory=self._memory,
             keeping=self._keeping,

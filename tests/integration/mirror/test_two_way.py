@@ -27,6 +27,7 @@ from fix_engine import (
 from fix_lab import LabFactory
 from fix_two_way import RIGHTS_FIRST, worker
 
+from drlib.errors import UsageError
 from drlib.mirror.status import worker_status as status
 
 
@@ -292,3 +293,33 @@ def test_topic_that_is_cleaned_on_both_sides_ends_with_the_same_newest_values(bo
         both.wait_all_resolved()
     for bootstrap in (both.left, both.right):
         assert max(Counter(read_all(bootstrap, topic, 1)[0]).values()) == 1
+
+
+def lanes_of(engine: Engine, number: int) -> tuple[tuple[int, ...], ...]:
+    """The lanes that worker `number` runs, of each of its flows; none before it has written its status."""
+    try:
+        flows = status.read(engine.status_path(number)).flows
+    except UsageError:
+        return ()
+    return tuple(tuple(lane.lane for lane in flow.lanes if lane.state == "running") for flow in flows)
+
+
+def test_each_of_several_workers_has_the_same_lanes_of_both_flows(both: Engine) -> None:
+    """So what it appends by one flow is not read by the flow back. Lanes were given by names that differ in both groups."""
+    both.extra["drlib.lanes"] = "8"
+    topic = create_both(both, 8)
+
+    def shared(*workers: int) -> bool:
+        found = [lanes_of(both, number) for number in workers]
+        alike = all(len(lanes) == 2 and lanes[0] == lanes[1] for lanes in found)
+        return alike and sorted(lane for lanes in found for lane in lanes[0]) == list(range(8))
+
+    workers = [both.start() for _ in range(3)]
+    wait_for("three workers have the same lanes of both flows", lambda: shared(0, 1, 2))
+    workers[1].kill()
+    wait_for("the two that are left do", lambda: shared(0, 2))
+    produce(both.left, topic, 400, partitions=8)
+    produce(both.right, topic, 400, partitions=8, first=RIGHTS_FIRST)
+    wait_once(both, topic, 8, 400, 400)
+    for process in (workers[0], workers[2]):
+        assert both.stop(process) == 0, both.log()

@@ -2,8 +2,9 @@
 
 The workers of a flow are an ordinary consumer group on the journal topic, so `kafka-consumer-groups.sh --describe`
 shows which worker owns which lane. Every broker and tool reads version 0; only topics and partitions are needed.
-`userData`, which tools do not read, has of a subscription a digest of what the worker mirrors, and of an assignment the members
-that mirror something else (`differing`).
+`userData`, which tools do not read, has of a subscription a digest of what the worker mirrors and, where all members name
+`BY_WORKER`, what identifies the worker in the groups of all its flows; and of an assignment the members that mirror something
+else (`differing`). Workers of an earlier version name `BY_MEMBER` alone: the coordinator chooses what all of them have.
 Not with kafka-python's `ConsumerProtocolAssignment`: it decodes null names and negative counts without an error.
 """
 
@@ -15,7 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from drlib.errors import DrlibError
 
 PROTOCOL_TYPE = "consumer"
-PROTOCOL_NAME = "drlib-lanes"
+BY_WORKER = "drlib-worker-lanes"
+BY_MEMBER = "drlib-lanes"
+DIGEST_BYTES = 16
 MOST_NAMED = 5
 
 
@@ -28,9 +31,9 @@ def _bytes(data: bytes) -> bytes:
     return struct.pack(">i", len(data) or -1) + data
 
 
-def subscription(topic: str, digest: bytes = b"") -> bytes:
-    """Metadata of a member that subscribes to `topic`."""
-    return struct.pack(">hi", 0, 1) + _string(topic) + _bytes(digest)
+def subscription(topic: str, digest: bytes = b"", worker: bytes = b"") -> bytes:
+    """Metadata of a member that subscribes to `topic`. `digest`: `DIGEST_BYTES`, or none and no `worker`."""
+    return struct.pack(">hi", 0, 1) + _string(topic) + _bytes(digest + worker)
 
 
 def encode(topic: str, partitions: Sequence[int], differing: Sequence[str] = ()) -> bytes:
@@ -45,11 +48,17 @@ def encode(topic: str, partitions: Sequence[int], differing: Sequence[str] = ())
 def differing(members: Mapping[str, bytes]) -> Mapping[str, tuple[str, ...]]:
     """For each member of a group, by its metadata: those that mirror something else. Without a digest, as workers of an earlier
     version are, a member differs from none."""
-    digests = {member: found for member, data in members.items() if (found := _user_data(data, _skip_topic))}
+    read = {member: _user_data(data, _skip_topic)[:DIGEST_BYTES] for member, data in members.items()}
+    digests = {member: digest for member, digest in read.items() if digest}
     return {
         member: tuple(sorted(m for m, d in digests.items() if d != digests[member])) if member in digests else ()
         for member in members
     }
+
+
+def workers(members: Mapping[str, bytes]) -> Mapping[str, bytes]:
+    """What identifies the worker of each member of a group, by its metadata; empty where it does not say."""
+    return {member: _user_data(data, _skip_topic)[DIGEST_BYTES:] for member, data in members.items()}
 
 
 def decode_differing(data: bytes) -> tuple[str, ...]:

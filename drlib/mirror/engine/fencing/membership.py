@@ -56,6 +56,7 @@ class Membership:
     on_change: Callable[[Collection[int]], None]
     on_refused: Callable[[BrokerError | UnsupportedRequest | None], None]
     digest: bytes = b""  # of what this worker mirrors
+    worker: bytes = b""  # the same in the groups of all its flows
     on_differing: Callable[[Sequence[str]], None] = lambda members: None
     member_id: str = ""
     generation: int = -1
@@ -124,7 +125,7 @@ class Membership:
         self.member_id, self.generation = joined.member_id, joined.generation
         assignments: dict[str, bytes] = {}
         if joined.leader == joined.member_id:
-            shares = assign(self.lanes, sorted(joined.members))
+            shares = assign(self.lanes, sorted(joined.members), assignment.workers(joined.members))
             others = assignment.differing(joined.members)
             assignments = {
                 member: assignment.encode(self.journal_topic, lanes, others[member]) for member, lanes in shares.items()
@@ -136,7 +137,7 @@ class Membership:
             generation=self.generation,
             member_id=self.member_id,
             protocol_type=assignment.PROTOCOL_TYPE,
-            protocol_name=assignment.PROTOCOL_NAME,
+            protocol_name=joined.protocol_name,
             assignments=assignments,
             rebalance_timeout_ms=self.session_timeout_ms,
         )
@@ -154,7 +155,10 @@ class Membership:
                 session_timeout_ms=self.session_timeout_ms,
                 rebalance_timeout_ms=self.session_timeout_ms,
                 protocol_type=assignment.PROTOCOL_TYPE,
-                protocols={assignment.PROTOCOL_NAME: assignment.subscription(self.journal_topic, self.digest)},
+                protocols={
+                    assignment.BY_WORKER: assignment.subscription(self.journal_topic, self.digest, self.worker),
+                    assignment.BY_MEMBER: assignment.subscription(self.journal_topic, self.digest),
+                },
             )
         except group_requests.MemberIdRequired as required:
             self.member_id = required.member_id

@@ -44,9 +44,25 @@ def test_members_that_mirror_something_else_are_named_to_each() -> None:
     assert assignment.decode_differing(assignment.encode("j", [1])) == ()
 
 
+def test_members_say_which_worker_they_are_and_differ_by_what_they_mirror_alone() -> None:
+    """A group that has a worker of an earlier version, too, is of metadata without it."""
+    digest, other = b"d" * assignment.DIGEST_BYTES, b"o" * assignment.DIGEST_BYTES
+    members = {
+        "a-1": assignment.subscription("j", digest, b"worker a"),
+        "b-2": assignment.subscription("j", digest, b"worker b"),
+        "c-3": assignment.subscription("j", other, b"worker c"),
+        "old": assignment.subscription("j", digest),
+        "garbage": b"\x00\x00\x7f\xff\xff\xff\x00",
+    }
+    named = {"a-1": b"worker a", "b-2": b"worker b", "c-3": b"worker c", "old": b"", "garbage": b""}
+    assert assignment.workers(members) == named
+    assert assignment.differing(members)["a-1"] == assignment.differing(members)["old"] == ("c-3",)
+
+
 @given(st.binary(max_size=200))
 def test_members_of_any_bytes_give_no_exception(data: bytes) -> None:
     assignment.differing({"a": data, "b": assignment.subscription("j", b"x")})
+    assignment.workers({"a": data})
     assignment.decode_differing(data)
 
 

@@ -63,6 +63,27 @@ def test_assign_leaving_worker_moves_few_other_lanes(workers: int) -> None:
     assert moved < 0.2 * kept  # round robin would move nearly all of them
 
 
+@given(st.integers(0, 40), st.lists(st.binary(min_size=1, max_size=16), unique=True, max_size=12))
+def test_assign_worker_has_the_same_lanes_in_each_of_its_groups(lanes: int, workers: list[bytes]) -> None:
+    """Members' names are the broker's: they differ by group, and change when a worker joins again."""
+    groups = [
+        {f"{group}-{number}": worker for number, worker in enumerate(order)}
+        for group, order in (("a", workers), ("b", workers[::-1]))
+    ]
+    found = [
+        {members[member]: share for member, share in assign(lanes, sorted(members), members).items()}
+        for members in groups
+    ]
+    assert found[0] == found[1]
+
+
+def test_assign_to_a_worker_that_joined_twice_gives_each_lane_once() -> None:
+    """Until the group gives up the member that it was before."""
+    shares = assign(8, ["a-1", "a-2", "b"], {"a-1": b"a", "a-2": b"a", "b": b"b"})
+    assert sorted(lane for share in shares.values() for lane in share) == list(range(8))
+    assert sorted(map(len, shares.values())) == [2, 3, 3]
+
+
 def test_assign_more_workers_than_lanes() -> None:
     shares = assign(2, ["a", "b", "c"])
     assert sorted(len(share) for share in shares.values()) == [0, 1, 1]
