@@ -204,6 +204,8 @@ def test_worker_does_not_start_beside_a_mirror_maker_that_copies_the_way_back(
     maker = mirror_maker(way_back)
     try:
         maker.start()
+        produce(one_way.right, one_way.topics, PARTITIONS, partitions=PARTITIONS)
+        wait_for("MirrorMaker 2 copies", lambda: length(one_way) == 2 * PARTITIONS)
         assert_refused(one_way, "MirrorMaker 2 copies it from")
     finally:
         maker.kill()
