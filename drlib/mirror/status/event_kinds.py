@@ -351,9 +351,8 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "JournalTruncated": Kind(
         "the journal lost entries that its brokers had acknowledged; a mirror partition that cannot be proven without them is "
-        "parked",
+        "parked, and this ends with the last of those",
         "Set unclean.leader.election.enable=false on the journal topic, with three replicas and min.insync.replicas=2.",
-        lasts_s=DAY_S,
         about=PARTITION,
         level=Level.ERROR,
     ),
