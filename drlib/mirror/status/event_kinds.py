@@ -358,7 +358,8 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "TopicRecreated": Kind(
         "a source topic was deleted and re-created under the same name",
-        "Check that this was intended: its mirror topic now holds records of both.",
+        "Check that this was intended: its mirror topic now holds records of both, and those that a backup restored twice. To "
+        "have only the new topic's: delete the mirror topic, then drlib remirror FILE TOPIC.",
         lasts_s=DAY_S,
         about=TOPIC,
     ),

@@ -411,6 +411,9 @@ def test_source_that_went_back_and_grew_while_no_worker_ran_is_parked_from_its_f
     event = text(engine.wait_reported("SourceTruncated", f"{topic}-0"))
     assert "offsets 100 to 104 were mirrored" in event
     assert f"drlib remirror FILE {topic}" in event
+    settings = load_mirror_settings(engine.properties)
+    seen = asyncio.run(Surveyor(settings, settings.flow(engine.source, engine.target)).survey())
+    assert [p.lag for p in seen.partitions] == [others], "what was written since is not on the target"
     there = read_all(engine.right, mirror, 1)[0]
     assert [r[2] for r in there] == [(("n", str(n).encode()),) for n in range(105)]
     assert engine.stop(worker) == 0, engine.log()

@@ -104,7 +104,8 @@ def _topic(
         return SeenTopic(name, False, offsets)
     mirrored = {p: maps.by_partition.get(SourcePartition(topic.topic_id, p.partition)) for p in every}
     lost = sum(max(0, (known.source_end or 0) - ends[p]) for p, known in mirrored.items() if known is not None)
-    return SeenTopic(name, True, offsets, lost, name in replaced)
+    noticed = any(known is not None and known.diverged is not None for known in mirrored.values())  # by a worker
+    return SeenTopic(name, True, offsets, lost, noticed or name in replaced)
 
 
 def _comparable(
