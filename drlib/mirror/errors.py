@@ -43,6 +43,15 @@ def remirror_remedy(source: str) -> str:
     )
 
 
+def shared_remedy(topic: str) -> str:
+    """How to fill a topic that both directions copy from the cluster whose history counts."""
+    return (
+        "Both directions copy it: disable the flow away from the cluster whose history does not count, restart the workers, "
+        f"delete {topic} there, and fill it by the flow towards it: drlib remirror FILE {topic} --flow 'A->B' --yes. Enable "
+        "the other flow again when all is copied."
+    )
+
+
 class LaneLost(LeaseHeld):
     """Another worker holds a newer claim on this lane."""
 

@@ -20,6 +20,7 @@ from drlib.mirror.status.worker_status import Event, FlowStatus, PartitionStatus
 STALE_MS = 15_000  # an older worker status does not count as current
 MIRRORING, NO_WORKER, INCOMPLETE, STARTING, UNKNOWN = "mirroring", "no worker", "incomplete", "starting", "unknown"
 MIRROR_MAKER = NAME
+WENT_BACK = "SourceTruncated"
 WAITING = "waiting"  # the flow's workers wait for a cluster: `FlowUnreachable` says for which, and since when
 
 
@@ -130,6 +131,13 @@ def overview(
     dropped = _deleted(survey, statuses, reported)
     surveyed = {key: p for key, p in surveyed.items() if key not in dropped}
     partitions = surveyed | {key: _newest(p, surveyed.get(key)) for key, p in reported.items()}
+    # Of a source that went back its worker had mirrored more than there is now: the journal says how far it is the same log.
+    back = {event.entity for event in survey.events if event.name == WENT_BACK}
+    partitions |= {
+        key: replace(surveyed[key], parked=p.parked)
+        for key, p in reported.items()
+        if back and key in surveyed and f"{p.topic}-{p.partition}" in back
+    }
     ordered = tuple(partitions[key] for key in sorted(partitions))
     lanes = () if survey.mirror_maker is not None else _lanes(survey, statuses, ordered)
     state = _state(survey, statuses, lanes, silent_workers)

@@ -351,7 +351,7 @@ class Surveyor:
             lane = lane_of(partition.topic, partition.partition, self._flow.lanes)
             offsets = maps.by_partition[key] if key is not None else None
             log_start = source.starts.get(partition, -1) if source else -1
-            position = offsets.position if offsets is not None else None
+            position = offsets.reached if offsets is not None else None
             mirrored = furthest = max(0, log_start) if position is None else position
             end = source.ends.get(partition, -1) if source else -1
             if isinstance(offsets, SyncedMap):

@@ -351,15 +351,15 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "JournalTruncated": Kind(
         "the journal lost entries that its brokers had acknowledged; a mirror partition that cannot be proven without them is "
-        "parked",
+        "parked, and this ends with the last of those",
         "Set unclean.leader.election.enable=false on the journal topic, with three replicas and min.insync.replicas=2.",
-        lasts_s=DAY_S,
         about=PARTITION,
         level=Level.ERROR,
     ),
     "TopicRecreated": Kind(
         "a source topic was deleted and re-created under the same name",
-        "Check that this was intended: its mirror topic now holds records of both.",
+        "Check that this was intended: its mirror topic now holds records of both, and those that a backup restored twice. To "
+        "have only the new topic's: delete the mirror topic, then drlib remirror FILE TOPIC.",
         lasts_s=DAY_S,
         about=TOPIC,
     ),

@@ -1,7 +1,7 @@
 """Keep the events of a flow: each fault is one event that opens and resolves, under a name that an operator can look up.
 
 Rules:
-- Names come from the literal table `event_kinds.KINDS`; the remedy is the table's, or came with the event.
+- Names come from the literal table `event_kinds.KINDS`; the remedy is the table's, or came with the detail that is shown.
 - One fault is one alert, however often it flaps: an event that is reported again within `hold_s` of its end was never resolved,
   it happened once more (`times`). It resolves as of its last end.
 - A fault that several lanes report is one event of their flow (`per_flow`), open as long as any of them reports it.
@@ -101,20 +101,18 @@ class EventLog:
         """Report an event; True when it is a new alert. `by` distinguishes reporters of one event."""
         kind = kind_of(name)
         entity, by = self._place(kind, entity, by or self.by)
+        remedy = remedy or kind.remedy
         with self._lock:
             now = self._ms()
             self._resolve_if_due((name, entity), now)  # this one alone: thousands may be open
             entry = self._open.get((name, entity))
             if entry is None:
                 cause = reason_of(entity, detail)
-                remedy = remedy or kind.remedy
                 event = Event(name, entity, detail, now, None, remedy, flow=self.flow, cause=cause, settled=False)
                 self._open[name, entity] = _Open(event, {by}, now)
                 return True
             repeated = entry.quiet_ms is not None or (kind.lasts_s is not None and detail != entry.event.detail)
-            entry.event = replace(
-                entry.event, detail=detail, remedy=remedy or entry.event.remedy, times=entry.event.times + repeated
-            )
+            entry.event = replace(entry.event, detail=detail, remedy=remedy, times=entry.event.times + repeated)
             entry.by.add(by)
             entry.quiet_ms = None
             entry.last_ms = now

@@ -56,6 +56,8 @@ def test_failback_to_what_is_not_the_cluster_that_failed_is_refused_with_its_pro
         shutil.copytree(backup, data)
         paris.start()
         refused(night, Found.OLDER, "orders (50)")
+        night.write("paris", 60)  # its log is longer than what was mirrored
+        refused(night, Found.OLDER, "orders (others in their place)")
 
         delete_topic(paris.bootstrap, TOPIC)
         create_topic(paris.bootstrap, TOPIC, 1)

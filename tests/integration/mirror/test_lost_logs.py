@@ -241,6 +241,7 @@ def test_journal_that_lost_its_end_is_reported_by_the_worker_that_wrote_it(
         engine.wait_caught_up(name, 1)  # the promise is there, and the records prove the rest
     event = engine.wait_reported("JournalTruncated", f"{journal_topic(engine)}-0")
     assert "unclean.leader.election.enable=false" in event.remedy
+    engine.wait_all_resolved()  # nothing is in doubt
     assert engine.stop(worker) == 0, engine.log()
     for name in (topic, other):
         engine.assert_same(name, 1)

@@ -1,12 +1,13 @@
 """Action `source.returned`: is what answers at the failed source's addresses the cluster that failed, with its data?
 
-Rules: it only reads: cluster ID, brokers, topic IDs and log ends of the source, and the journal on the target. Of a flow of
-MirrorMaker 2, which keeps no IDs, topics are those of the same names, and their records are compared. What cannot be
-settled and moved back to ends the run here, before anything was changed. A read-only step, so a resumed run asks again.
+Rules: it only reads: cluster ID, brokers, topic IDs and log ends of the source, the journal on the target, and the last
+mirrored record of each partition on both. Of a flow of MirrorMaker 2, which keeps no IDs, topics are those of the same names.
+What cannot be settled and moved back to ends the run here, before anything was changed. A read-only step, so a resumed run
+asks again.
 Not for: the judgement (`returned_rules`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from drlib.config.settings import MirrorSettings
 from drlib.drill.actions.failback.returned_rules import SeenSource, SeenTopic, judge
@@ -23,7 +24,9 @@ from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 from drlib.mirror.journal.entries import Clusters, SourcePartition
 from drlib.mirror.offsets.map.journal_log import read_journal
 from drlib.mirror.offsets.map.load_maps import Maps
+from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.mirror.offsets.mirror_maker.compared_maps import read_known_maps
+from drlib.mirror.offsets.unreplicated.find import same_records
 from drlib.model import Flow, TopicPartition
 from drlib.runs.abort import Abort
 
@@ -75,11 +78,13 @@ def observe_source(settings: MirrorSettings, flow: Flow) -> SeenSource:
     names = sorted(
         {each.source_topic for each in maps.names.values() if not chosen.policy.is_heartbeats(each.source_topic)}
     )
-    with Cluster(source) as cluster:
+    with Cluster(source) as cluster, Cluster(settings.clusters[flow.target]) as target:
         there = cluster.topics(names)
         every = [TopicPartition(name, n) for name, topic in there.items() for n in range(topic.partitions)]
         starts, ends = cluster.log_starts(every), cluster.log_ends(every)
-    topics = tuple(_topic(name, there.get(name), maps, starts, ends) for name in names)
+        same = same_records(cluster, target, maps, there, _comparable(target, maps, there, every))
+    replaced = {partition.topic for partition, alike in same.items() if not alike}
+    topics = tuple(_topic(name, there.get(name), maps, starts, ends, replaced) for name in names)
     return SeenSource(flow, side, seen.cluster_id, seen.journaled_id, topics)
 
 
@@ -89,6 +94,7 @@ def _topic(
     maps: Maps,
     starts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
+    replaced: Collection[str],
 ) -> SeenTopic:
     if topic is None:
         return SeenTopic(name, None)
@@ -98,7 +104,25 @@ def _topic(
         return SeenTopic(name, False, offsets)
     mirrored = {p: maps.by_partition.get(SourcePartition(topic.topic_id, p.partition)) for p in every}
     lost = sum(max(0, (known.source_end or 0) - ends[p]) for p, known in mirrored.items() if known is not None)
-    return SeenTopic(name, True, offsets, lost)
+    noticed = any(known is not None and known.diverged is not None for known in mirrored.values())  # by a worker
+    return SeenTopic(name, True, offsets, lost, noticed or name in replaced)
+
+
+def _comparable(
+    target: Cluster, maps: Maps, there: Mapping[str, TopicDescription], partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, PartitionMap]:
+    """The maps of those whose mirror is there, and is known to be it."""
+    mirrors = {
+        name: maps.names[each.topic_id].target_topic for name, each in there.items() if each.topic_id in maps.names
+    }
+    described = target.topics(sorted({*mirrors.values()}))
+    found: dict[TopicPartition, PartitionMap] = {}
+    for partition in partitions:
+        key = SourcePartition(there[partition.topic].topic_id, partition.partition)
+        mirror = described.get(mirrors.get(partition.topic, ""))
+        if mirror is not None and key.partition < mirror.partitions and key not in maps.refused:
+            found |= {partition: maps.by_partition[key]} if key in maps.by_partition else {}
+    return found
 
 
 async def _journaled(settings: MirrorSettings, flow: Flow) -> str:

@@ -44,12 +44,14 @@ class SeenTopic:
     """A topic that was mirrored, as the source has it now. `same`: under an ID that the journal knows; None: it has none.
 
     `offsets`: between start and end of its logs; `lost`: offsets that were mirrored and lie behind the ends of its logs.
+    `replaced`: the last mirrored record of a partition is another one now, however long its log is.
     """
 
     name: str
     same: bool | None
     offsets: int = 0
     lost: int = 0
+    replaced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,11 @@ class SeenSource:
 
     @property
     def older(self) -> tuple[str, ...]:
-        return tuple(f"{topic.name} ({topic.lost})" for topic in self.topics if topic.same and topic.lost)
+        return tuple(
+            f"{topic.name} ({topic.lost or 'others in their place'})"
+            for topic in self.topics
+            if topic.same and (topic.lost or topic.replaced)
+        )
 
     @property
     def gone(self) -> tuple[str, ...]:

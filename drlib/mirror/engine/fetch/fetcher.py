@@ -12,7 +12,8 @@ Rules:
   parked partition (park) or the worker's end (fail). A log that ends below the position is a `SourceTruncated`. Never a
   silent jump.
 - A partition of a topic without an ID is compared with its mirror before it is read, whenever the readers are set up; others
-  once for each connection to their leader: a log is exchanged for an older one only while its broker does not run.
+  once for each connection to their leader: a log is exchanged for an older one only while its broker does not run. What was
+  read before is delivered first, so that the last mirrored record is the last one that was read.
 - A corrupt batch or a re-created topic parks that partition alone.
 - With `client.rack` a partition may be read from a follower (`read_replica`): by readers of their own, beside those at the
   leaders. Their end sends the partitions back to their leaders and is no event.
@@ -36,7 +37,7 @@ from drlib.kafka.net import requests
 from drlib.kafka.net.api_versions import UnsupportedRequest
 from drlib.kafka.net.cluster_client import WrongCluster
 from drlib.kafka.net.connection import Connection
-from drlib.kafka.protocol.error_codes import TOPIC_AUTHORIZATION_FAILED, BrokerError, raise_for
+from drlib.kafka.protocol.error_codes import LEADER_NOT_AVAILABLE, TOPIC_AUTHORIZATION_FAILED, BrokerError, raise_for
 from drlib.kafka.protocol.fetch import FetchedPartition, FetchPartition, TopicId
 from drlib.kafka.security.errors import SecurityFault
 from drlib.mirror.engine.fetch.backlog_reader import BacklogReader
@@ -56,11 +57,12 @@ from drlib.mirror.engine.fetch.round_trip_time import wait_for_response
 from drlib.mirror.engine.identity.compare import AS_MIRRORED, MOST_S, compare, went_back
 from drlib.mirror.engine.identity.evidence import PURPOSE, Question
 from drlib.mirror.engine.identity.rules import Verdict
-from drlib.mirror.errors import TopicsJudged, no_answer
+from drlib.mirror.errors import LaneFault, TopicsJudged, no_answer
 from drlib.mirror.journal.entries import SourceTruncated
 from drlib.mirror.journal.leader_epochs import UNKNOWN_EPOCH
 from drlib.mirror.offsets.map.journal_log import LaneJournal
-from drlib.mirror.read_batches import concurrently
+from drlib.mirror.read_batches import concurrently, locate
+from drlib.model import TopicPartition
 
 NO_ANSWER: Final = (Unreachable, UnsupportedRequest, SecurityFault, BrokerError, TimeoutError, OSError)
 LEADER_POLL_S = 1.0  # between two lookups of a partition without a leader
@@ -124,6 +126,7 @@ class Fetcher:
         self._ended = False
         self._added = asyncio.Event()
         self._compared: dict[PartitionStream, Connection] = {}
+        self._undelivered: list[PartitionStream] = []  # to be compared once what was read of them is delivered
 
     def add(self, streams: Iterable[PartitionStream]) -> None:
         """Read these too, from their positions on: they join the claim, or are no longer parked."""
@@ -176,6 +179,8 @@ class Fetcher:
                     if by_node:
                         group.create_task(self._wait_for_added())
                         group.create_task(self._watch_leaders(by_node))
+                    if by_node and self._undelivered:
+                        group.create_task(self._wait_for_delivered())
                     reading = _Reading(group)
                     for node, streams in by_node.items():
                         self._read_from(reading, node, streams)
@@ -397,7 +402,9 @@ class Fetcher:
         return {node: streams for node, streams in kept.items() if streams}
 
     async def _same_history(self, by_node: dict[int, list[PartitionStream]]) -> dict[int, list[PartitionStream]]:
-        """The streams that may be read: a partition is parked for good whose log has other records than were mirrored."""
+        """The streams that may be read: a partition is parked for good whose log has other records than were mirrored, and one
+        that has to be compared waits until what was read of it is delivered. Ends the claim where a mirror has no leader that
+        answers: the next one leaves it out, and compares it before it is read on."""
         mirrored = {
             node: mine
             for node, streams in by_node.items()
@@ -405,16 +412,27 @@ class Fetcher:
         }
         asked: dict[PartitionStream, Connection] = {}
         questions: list[Question] = []
+        self._undelivered = []
         for node, connection in zip(mirrored, await concurrently(list(mirrored), self._to_compare), strict=True):
             if connection is None:
                 continue
             for stream in mirrored[node]:
-                if self._compared.get(stream) is not connection:
+                if self._compared.get(stream) is connection:
+                    continue
+                if stream.idle:
                     asked[stream] = connection
                     questions.append(_question(stream, node))
-        if not questions:
-            return by_node
-        found = await went_back(self.source, self.context.target, questions)
+                else:
+                    self._undelivered.append(stream)
+        found = await went_back(self.source, self.context.target, questions) if questions else []
+        missed = [stream.target for stream, first in zip(asked, found, strict=True) if first is None]
+        silent = [
+            p for p, answers in zip(missed, await concurrently(missed, self._answers), strict=True) if not answers
+        ]
+        if silent:
+            why = f"{silent[0]} has no leader that answers, and its records have to be compared before more are read"
+            self.sink.fail(LaneFault(self.lane, why))
+            return {}
         for (stream, connection), first in zip(asked.items(), found, strict=True):
             if first is not None:
                 self._compared[stream] = connection
@@ -423,12 +441,34 @@ class Fetcher:
             await self.handler.journal.append([SourceTruncated(stream.key, first, stream.position, clock.now_ms())])
             epoch = "" if stream.epoch == UNKNOWN_EPOCH else f" under leader epoch {stream.epoch}"
             why = (
-                f"offsets {first} to {stream.position - 1} were mirrored{epoch}, and the source's log has other records there "
-                "now: an unclean leader election, or an older copy of its disks, removed what had been read"
+                f"offsets {first} to {stream.position - 1} were mirrored{epoch}, and the source's log does not have these "
+                "records now: an unclean leader election, or an older copy of its disks, removed what had been read"
             )
             self.sink.park(stream, why, "SourceTruncated")
-        kept = {node: [s for s in streams if not s.parked] for node, streams in by_node.items()}
+        left_out = {*self._undelivered}
+        kept = {node: [s for s in streams if not (s.parked or s in left_out)] for node, streams in by_node.items()}
         return {node: streams for node, streams in kept.items() if streams}
+
+    async def _answers(self, mirror: TopicPartition) -> bool:
+        """Has the mirror partition a leader that can be connected to? What takes too long is not known not to."""
+        target = self.context.target
+        try:
+            async with asyncio.timeout(MOST_S):
+                await target.connection((await locate(target, mirror))[1], PURPOSE)
+        except BrokerError as error:
+            return error.code != LEADER_NOT_AVAILABLE
+        except TimeoutError:
+            return True
+        except (DrlibError, OSError):
+            return False
+        return True
+
+    async def _wait_for_delivered(self) -> None:
+        """Raises `LeaderMoved` once a partition can be compared, as what was read of it before is delivered."""
+        while True:
+            await asyncio.sleep(REPLICA_POLL_S)
+            if any(stream.idle for stream in self._undelivered):
+                raise LeaderMoved
 
     async def _to_compare(self, node: int) -> Connection | None:
         """None where it does not answer: its readers say so, and those of other leaders do not wait for it."""

@@ -72,10 +72,10 @@ async def _went_back(source: ClusterClient, target: ClusterClient, asked: Questi
     if await agrees(source, target, asked, mirrored) is not False:
         return AS_MIRRORED
     connection = await source.connection(asked.node, PURPOSE)
-    _, epoch = (await requests.list_offset_epochs(connection, [asked.source], requests.LATEST))[asked.source]
+    end, epoch = (await requests.list_offset_epochs(connection, [asked.source], requests.LATEST))[asked.source]
     if epoch < asked.read_epoch or await agrees(source, target, asked, mirrored) is not False:
         return AS_MIRRORED
-    return await first_other(source, target, asked, mirrored)
+    return await first_other(source, target, asked, min(end, mirrored - 1))
 
 
 async def _ask(source: ClusterClient, target: ClusterClient, question: Question) -> Judged:

@@ -84,18 +84,32 @@ async def gather(source: ClusterClient, target: ClusterClient, asked: Question) 
 
 
 async def agrees(source: ClusterClient, target: ClusterClient, asked: Question, end: int) -> bool | None:
-    """Is the newest record below `end` the same on both clusters? None: one has it no longer, or it was not mirrored."""
+    """Is the newest record that was mirrored of those below `end` the same on both clusters? False also where the source's log
+    ends below it, or has a marker in its place; None: one has it no longer, or none was mirrored."""
+    found = asked.map.segments().find_source(end - 1)
+    if found is None:
+        return None
+    end = min(end, found[0].source_end)
     connection = await source.connection(asked.node, PURPOSE)
-    batches = await _batches(connection, asked, end - 1, most_bytes=1)
+    try:
+        batches = await _batches(connection, asked, end - 1, most_bytes=1)
+    except BrokerError as error:
+        if error.code != OFFSET_OUT_OF_RANGE:
+            raise
+        batches = ()
+    if not batches:
+        log_end = (await requests.list_offsets(connection, [asked.source], requests.LATEST))[asked.source]
+        return False if log_end < end else None
+    if batches[0][0].is_control and batches[0][0].base_offset < end:
+        return False
     return await _agree(target, asked, sorted(_samples(batches, end), key=lambda sample: -sample.record.offset))
 
 
-async def first_other(source: ClusterClient, target: ClusterClient, asked: Question, end: int) -> int:
-    """Up to there the source's log is the one that was mirrored; its record before `end` is another one. By bisection: a log
-    that went back has the same records up to one offset, and others from there on."""
+async def first_other(source: ClusterClient, target: ClusterClient, asked: Question, high: int) -> int:
+    """From which offset on, `high` at most, the source's log is not the one that was mirrored. By bisection: a log that went
+    back has the same records up to one offset, and others from there on."""
     connection = await source.connection(asked.node, PURPOSE)
     low = (await requests.list_offsets(connection, [asked.source], requests.EARLIEST))[asked.source]
-    high = end - 1
     while low < high:
         middle = (low + high) // 2
         same = await agrees(source, target, asked, middle + 1)

@@ -805,7 +805,7 @@ class Lane:
         """The fenced logs, and how far they and the journal are known to be whole."""
         lost = journal.lost
         if lost:
-            self.context.events.open("JournalTruncated", str(self.journal_partition), lost)
+            self.context.events.open("JournalTruncated", str(self.journal_partition), lost, by=self.name)
         before = None if self._written is None else self._written.claim
         alone = before is not None and claim_id == ClaimId(before.producer_id, before.epoch + 1) and not lost
         unchanged = {p for p, epoch in log.epochs.items() if alone and self._leaders_seen.get(p) == epoch}
@@ -857,6 +857,8 @@ class Lane:
         leaders, unchecked = dict(self._leaders_seen), False
         while True:
             await asyncio.sleep(TOPICS_POLL_S)
+            if not self.parked.any_for("MirrorContradiction"):  # what the journal lost leaves no doubt any more
+                self.context.events.resolve("JournalTruncated", str(self.journal_partition), by=self.name)
             if running.journal.permanent_entries >= self.housekeeping.claim_at and not self._reassigned:
                 self._claim_again()
             if known is not self._names:  # others have joined

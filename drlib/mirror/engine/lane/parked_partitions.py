@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
-from drlib.mirror.errors import remirror_remedy
+from drlib.mirror.errors import remirror_remedy, shared_remedy
 from drlib.mirror.journal.entries import SourcePartition
 from drlib.mirror.status.worker_status import EventLog
 from drlib.model import TopicPartition
@@ -39,7 +39,7 @@ UNAVAILABLE = "MirrorUnavailable"
 GONE = "SourceTopicGone"
 PREFLIGHT = "preflight"  # reports what topics wait for until their lanes do
 
-DECIDE = "Decide which history counts, and export what the mirror has beyond the source if it matters."
+DECIDE = "Decide which history counts, and export what the other cluster alone has if it matters."
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +103,9 @@ class ParkedPartitions:
         parked = self._parked[stream.source] = ParkedPartition(stream.key, offset, event, entity, reason)
         self._reported[event, entity] += 1
         self._may_retry += parked.may_retry
-        decide = remirror_remedy(stream.source.topic) if event == "SourceTruncated" else ""
-        remedy = f"{DECIDE} {decide}" if decide else remedy
+        if event == "SourceTruncated":
+            fill = shared_remedy if stream.shared else remirror_remedy
+            remedy = f"{DECIDE} {fill(stream.source.topic)}"
         self._events.open(event, entity, reason.rstrip("."), remedy=remedy, by=self._lane)
         self._events.resolve(event, entity, by=PREFLIGHT)  # the lane's report replaces one made before the lane began
         self._changed.set()
@@ -124,6 +125,10 @@ class ParkedPartitions:
         """Resolve the parks of all partitions but `sources`: the lane no longer owns those."""
         for source in [s for s in self._parked if s not in sources]:
             self._resolve(source)
+
+    def any_for(self, event: str) -> bool:
+        """Is a partition parked for `event`?"""
+        return any(name == event for name, _ in self._reported)
 
     def is_unavailable(self, source: TopicPartition) -> bool:
         """Does the partition wait for its mirror's leader or replicas?"""

@@ -328,6 +328,12 @@ class PartitionMap:
         """How many records may or may not be on the target: the journal does not know."""
         return sum(high - low for _, _, low, high, _ in self._uncertain())
 
+    @property
+    def reached(self) -> int | None:
+        """Up to where the source's log as it is now was mirrored: `position`, or lower where the log went back."""
+        position = self.position
+        return position if position is None or self._diverged is None else min(position, self._diverged)
+
     def absent(self, log_start: int, log_end: int) -> tuple[tuple[int, int], ...]:
         """The stretches of the source's log, [`log_start`, `log_end`), that are not on the target, as (first, end).
 

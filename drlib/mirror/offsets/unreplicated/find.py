@@ -123,7 +123,7 @@ def find_unreplicated(
         ends = _settled_ends(source, every, wait)
         wanted: dict[TopicPartition, tuple[Stretch, ...]] = {}
         known = {p: offsets for p in every if (offsets := _map(maps, descriptions, p)) is not None}
-        same = _same_records(source, target, maps, descriptions, known)
+        same = same_records(source, target, maps, descriptions, known)
         for partition, offsets in known.items():
             if why := tails.divergence(offsets, ends[partition], same.get(partition)):
                 raise HistoryDiverged(partition, flow.source, why)
@@ -258,7 +258,7 @@ def _settled_ends(
         wait(_POLL_S)
 
 
-def _same_records(
+def same_records(
     source: Cluster,
     target: Cluster,
     maps: Maps,

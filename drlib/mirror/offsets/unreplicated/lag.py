@@ -86,7 +86,7 @@ def replication_lag(
         if why is not None and partition.topic not in again:
             raise why
         offsets = None if partition.topic in again else maps.source(partition.topic, partition.partition)
-        reached = starts[partition] if offsets is None or offsets.position is None else offsets.position
+        reached = starts[partition] if offsets is None or offsets.reached is None else offsets.reached
         if left := stretches(offsets, max(starts[partition], reached), end):
             missing[partition] = left
     if missing and all_shared(settings, flow):

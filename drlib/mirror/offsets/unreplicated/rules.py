@@ -130,10 +130,13 @@ class Tally:
 
 
 def stretches(offsets: PartitionMap | None, log_start: int, log_end: int) -> tuple[Stretch, ...]:
-    """The offset ranges of the source's log that were not mirrored; the whole log where nothing was."""
+    """The offset ranges of the source's log that were not mirrored: the whole log where nothing was, and where the source went
+    back, all from its first other record on."""
     if offsets is None:
         return (Stretch(log_start, log_end),) if log_start < log_end else ()
-    return tuple(Stretch(first, end) for first, end in offsets.absent(log_start, log_end))
+    fork = log_end if offsets.diverged is None else min(log_end, max(log_start, offsets.diverged))
+    found = tuple(Stretch(first, end) for first, end in offsets.absent(log_start, fork))
+    return (*found, Stretch(fork, log_end)) if fork < log_end else found
 
 
 def divergence(offsets: PartitionMap, log_end: int, same: bool | None) -> str:

@@ -30,6 +30,17 @@ def test_overview_worker_status_replaces_surveyed_partitions() -> None:
     assert view.events == ()
 
 
+def test_overview_of_a_source_that_went_back_has_the_surveyed_lag_and_not_the_workers() -> None:
+    """The worker had mirrored more than the log has now; what was written in its place is not on the target."""
+    event = Event("SourceTruncated", "orders-0", "it went back to offset 80", NOW, flow=FLOW)
+    seen = survey()
+    first = replace(seen.partitions[0], mirrored=80, high_watermark=90)
+    seen = replace(seen, partitions=(first, *seen.partitions[1:]), events=(*seen.events, event))
+    view = overview(seen, [worker()], NOW)
+    assert next((p.mirrored, p.high_watermark, p.lag) for p in view.partitions) == (80, 90, 10)
+    assert view.partitions[1].mirrored == 5
+
+
 @pytest.mark.parametrize("old", [{"at_ms": NOW - 60_000}, {"state": "stopped"}, {"state": "failed"}])
 def test_overview_stale_or_ended_worker_status_is_ignored(old: dict[str, object]) -> None:
     view = overview(survey(), [worker(**old)], NOW)  # type: ignore[arg-type]

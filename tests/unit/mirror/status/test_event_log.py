@@ -75,6 +75,14 @@ def test_kind_of_unlisted_name_has_a_remedy_only() -> None:
     assert "output" in kind_of("Nonsense").remedy
 
 
+def test_open_again_for_another_reason_has_the_remedy_of_that_reason() -> None:
+    events, _ = log()
+    events.open("LaneFault", "A->B", "the broker is too old", remedy="Upgrade it.")
+    events.open("LaneFault", "A->B", "the connection was lost")
+    (event,) = events.snapshot()
+    assert (event.detail, event.remedy) == ("the connection was lost", KINDS["LaneFault"].remedy)
+
+
 def test_open_event_has_remedy_flow_and_times() -> None:
     events, clock = log()
     assert events.open("Parked", "t-0", "too large")

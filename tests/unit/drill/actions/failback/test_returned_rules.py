@@ -46,6 +46,12 @@ SAME = SeenSource(FLOW, SIDE, "id-1", "id-1", (SeenTopic("orders", True, 400), S
             Procedure.NEW_CLUSTER,
             "orders (100)",
         ),
+        (
+            replace(SAME, topics=(SeenTopic("orders", True, 500, replaced=True), SeenTopic("carts", True))),
+            Found.OLDER,
+            Procedure.NEW_CLUSTER,
+            "orders (others in their place)",
+        ),
     ],
 )
 def test_judge_what_came_back_says_what_it_is_and_what_is_done(

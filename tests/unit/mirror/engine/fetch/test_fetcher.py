@@ -14,7 +14,12 @@ import pytest
 
 from drlib.errors import Unreachable
 from drlib.kafka.net.connection import Connection, ConnectionLost
-from drlib.kafka.protocol.error_codes import NOT_LEADER_OR_FOLLOWER
+from drlib.kafka.protocol.error_codes import (
+    LEADER_NOT_AVAILABLE,
+    NOT_LEADER_OR_FOLLOWER,
+    TOPIC_AUTHORIZATION_FAILED,
+    BrokerError,
+)
 from drlib.kafka.protocol.fetch import FetchedPartition
 from drlib.mirror.engine.fetch import fetcher as fetching
 from drlib.mirror.engine.fetch.fetch_response import LeaderMoved
@@ -23,6 +28,7 @@ from drlib.mirror.engine.fetch.memory import Memory
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.engine.identity.compare import AS_MIRRORED
 from drlib.mirror.engine.identity.evidence import Question
+from drlib.mirror.errors import LaneFault
 from drlib.mirror.journal.entries import ClaimId, SourcePartition
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.mirror.status.event_log import EventLog
@@ -128,6 +134,15 @@ def ready(reading: _Reading, node: int) -> Lost:
     return lost
 
 
+def mirrored_stream(number: int) -> PartitionStream:
+    mirrored = PartitionMap()
+    mirrored.segments().extend([Segment(0, 0, 50)])
+    source, target = TopicPartition("t", number), TopicPartition("A.t", number)
+    stream = PartitionStream(SourcePartition(TOPIC, number), source, target, ClaimId(1, 1), mirrored, 50, 0)
+    stream.target_id = UUID(int=2)
+    return stream
+
+
 async def test_leader_that_does_not_answer_keeps_no_partition_of_others_from_being_compared_and_read(
     fetcher: Fetcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,18 +159,76 @@ async def test_leader_that_does_not_answer_keeps_no_partition_of_others_from_bei
     fetcher.source = cast(Any, SimpleNamespace(connection=connection))
     fetcher.context = cast(Any, SimpleNamespace(target=None))
     monkeypatch.setattr(fetching, "went_back", found)
-    by_node = {}
-    for number, leader in ((0, 1), (1, 2)):
-        mirrored = PartitionMap()
-        mirrored.segments().extend([Segment(0, 0, 50)])
-        source, target = TopicPartition("t", number), TopicPartition("A.t", number)
-        stream = PartitionStream(SourcePartition(TOPIC, number), source, target, ClaimId(1, 1), mirrored, 50, 0)
-        stream.target_id = UUID(int=2)
-        by_node[leader] = [stream]
+    by_node = {1: [mirrored_stream(0)], 2: [mirrored_stream(1)]}
     assert await fetcher._same_history(by_node) == by_node
     assert compared == [1]
     await fetcher._same_history(by_node)
     assert compared == [1], "a connection that lives proves the log"
+
+
+async def test_partition_is_compared_and_read_once_what_was_read_of_it_before_is_delivered(
+    fetcher: Fetcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the last mirrored record is older than the last one that was read, and more would follow what is to be parked."""
+
+    async def connection(node: int, purpose: str) -> Connection:
+        return cast(Connection, opened)
+
+    async def found(source: object, target: object, questions: list[Question]) -> list[int]:
+        compared.extend(question.source.partition for question in questions)
+        return [AS_MIRRORED] * len(questions)
+
+    opened, compared = object(), list[int]()
+    fetcher.source = cast(Any, SimpleNamespace(connection=connection))
+    fetcher.context = cast(Any, SimpleNamespace(target=None))
+    monkeypatch.setattr(fetching, "went_back", found)
+    monkeypatch.setattr(fetching, "REPLICA_POLL_S", 0.01)
+    busy, idle = mirrored_stream(0), mirrored_stream(1)
+    busy.unacked.append(cast(Any, None))
+    assert await fetcher._same_history({1: [busy, idle]}) == {1: [idle]}
+    assert compared == [1]
+    waiting = asyncio.create_task(fetcher._wait_for_delivered())
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    busy.unacked.clear()
+    with pytest.raises(LeaderMoved):
+        await asyncio.wait_for(waiting, 5)
+    assert await fetcher._same_history({1: [busy, idle]}) == {1: [busy, idle]}
+    assert compared == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("error", "claims_again"),
+    [
+        (BrokerError(LEADER_NOT_AVAILABLE, "looking up the leader of A.t-0"), True),
+        (Unreachable("node 4 can't be reached", "it was refused", "Check that this broker runs."), True),
+        (BrokerError(TOPIC_AUTHORIZATION_FAILED, "looking up A.t"), False),
+        (None, False),
+    ],
+)
+async def test_partition_whose_mirror_has_no_leader_is_left_to_the_next_claim_instead_of_being_read_uncompared(
+    fetcher: Fetcher, monkeypatch: pytest.MonkeyPatch, error: Exception | None, claims_again: bool
+) -> None:
+    async def connection(node: int, purpose: str) -> Connection:
+        return cast(Connection, opened)
+
+    async def found(source: object, target: object, questions: list[Question]) -> list[None]:
+        return [None] * len(questions)
+
+    async def located(target: object, partition: TopicPartition) -> tuple[UUID, int]:
+        if error is not None:
+            raise error
+        return UUID(int=2), 4
+
+    opened, failed = object(), list[Exception]()
+    fetcher.source = cast(Any, SimpleNamespace(connection=connection))
+    fetcher.context = cast(Any, SimpleNamespace(target=fetcher.source))
+    fetcher.sink = cast(Any, SimpleNamespace(fail=failed.append))
+    monkeypatch.setattr(fetching, "went_back", found)
+    monkeypatch.setattr(fetching, "locate", located)
+    by_node = {1: [mirrored_stream(0)]}
+    assert await fetcher._same_history(by_node) == ({} if claims_again else by_node)
+    assert [type(each) for each in failed] == ([LaneFault] if claims_again else [])
 
 
 async def test_partition_moves_to_the_follower_that_its_leader_names_once_that_has_answered(

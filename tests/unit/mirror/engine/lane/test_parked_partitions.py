@@ -51,6 +51,29 @@ def test_park_for_another_reason_ends_the_one_before() -> None:
     assert open_names(events) == {"MirrorTopicRecreated"}
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_source_that_went_back_has_the_remedy_of_its_topic_one_way_and_both_ways(shared: bool) -> None:
+    """`drlib remirror` refuses a topic while both directions copy it, and never deletes it."""
+    events, partition = EventLog(), stream()
+    partition.shared = shared
+    ParkedPartitions(events, "lane").park(partition, 7, "SourceTruncated", "t-0", "it went back")
+    (event,) = events.snapshot()
+    assert event.remedy.startswith("Decide which history counts")
+    assert ("disable the flow away from the cluster" in event.remedy) == shared
+    assert ("the worker continues by itself" in event.remedy) != shared
+
+
+def test_parks_for_an_event_are_known_until_the_last_of_them_ends() -> None:
+    parked = ParkedPartitions(EventLog(), "lane")
+    for number in (0, 1):
+        parked.park(stream(number), -1, "MirrorContradiction", f"A.t-{number}", "contradicts")
+    parked.retain({TopicPartition("t", 1)})
+    assert parked.any_for("MirrorContradiction")
+    assert not parked.any_for("SourceTruncated")
+    parked.retain(())
+    assert not parked.any_for("MirrorContradiction")
+
+
 def test_park_ends_when_the_partition_is_read_again() -> None:
     events = EventLog()
     parked = ParkedPartitions(events, "lane")

@@ -264,6 +264,11 @@ class TestForward:
         assert built(*TWO_RUNS, later, earlier).diverged == built(*TWO_RUNS, earlier, later).diverged == 14
         assert built(SourceTruncated(P, 5, 9, 0)).backward(1).kind is UNKNOWN
 
+    def test_source_that_went_back_was_mirrored_up_to_its_first_other_record(self) -> None:
+        assert built().reached is None
+        assert built(*TWO_RUNS).reached == built(*TWO_RUNS).position == 18
+        assert built(*TWO_RUNS, SourceTruncated(P, 14, 18, 0)).reached == 14
+
     def test_position_after_an_open_park(self) -> None:
         offsets = built(*TWO_RUNS, Parked(P, 18, "too large", 0))
         assert offsets.position == 18

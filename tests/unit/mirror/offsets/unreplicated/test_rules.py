@@ -45,6 +45,10 @@ from drlib.model import TopicPartition
         ),
         ((*TWO_RUNS, SourceLoss(P, 12, 17, 0)), 10, 18, [(15, 16)]),  # what is mirrored of it is not missing
         ((Placement(P, C1, 0, 1), Run(P, C1, 0, 10)), 10, 12, [(10, 12)]),  # promised, and nothing is there
+        ((*TWO_RUNS, SourceTruncated(P, 14, 18, 0)), 10, 25, [(14, 25)]),  # other records are there now
+        ((*TWO_RUNS, SourceTruncated(P, 14, 18, 0)), 10, 16, [(14, 16)]),  # also where the log is shorter than it was
+        ((*TWO_RUNS, SourceTruncated(P, 14, 18, 0)), 10, 14, []),
+        ((*TWO_RUNS, SourceTruncated(P, 14, 18, 0)), 15, 16, [(15, 16)]),  # and where it has expired since
     ],
 )
 def test_tail_stretches_follow_the_map(
