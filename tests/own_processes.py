@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 
 import psutil
+
+from drlib.runs.signals import SIGNALS, handled
 
 
 def processes_of(place: Path) -> list[str]:
@@ -34,6 +38,20 @@ def of_worker(worker: str, run: str) -> list[psutil.Process]:
             if (environment.get("PYTEST_XDIST_WORKER"), environment.get("PYTEST_XDIST_TESTRUNUID")) == (worker, run):
                 found += [process, *process.children(recursive=True)]
     return found
+
+
+@contextmanager
+def ended_in_order() -> Iterator[None]:
+    """Inside, the first Ctrl-C or SIGTERM ends this process by `SystemExit`, so that it ends what it has started; later ones
+    are ignored. Also where it runs in the background of a shell, which has Ctrl-C ignored."""
+
+    def end(number: int, _: FrameType | None) -> None:
+        for each in SIGNALS:
+            signal.signal(each, signal.SIG_IGN)
+        raise SystemExit(128 + number)
+
+    with handled(end):
+        yield
 
 
 def said_until_end(process: subprocess.Popen[str], seconds: float) -> tuple[str, str]:

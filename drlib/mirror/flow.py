@@ -367,7 +367,7 @@ class RunningFlow:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run until `stop`, then drain. Raises what cannot be waited out."""
-        setup, flow = self._setup, self._settings.flow
+        flow = self._settings.flow
         services: dict[str, Callable[[], Awaitable[None]]] = {
             "groups": self._groups.run,
             "topics": self._refresh,
@@ -380,9 +380,7 @@ class RunningFlow:
             "transactions": TransactionRecorder(self._settings, self._source, lambda: self._lanes.get(0)).run,
             "producers": ProducerRecorder(self._source, self._own_lanes).run,
             "preflight": lambda: retract_when(lambda: self.ready, self._events, PREFLIGHT),
-            "progress": lambda: watch_progress(
-                self._live_lanes, self._lag_monitor, setup.memory.in_words, self._events
-            ),
+            "progress": lambda: watch_progress(self._live_lanes, self._lag_monitor, self._held_up, self._events),
             "way back": self._watch_way_back,
             "source watch": lambda: watch("Source", flow.source, self._source, self._events),
             "target watch": lambda: watch("Target", flow.target, self._target, self._events),
@@ -413,6 +411,10 @@ class RunningFlow:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await asyncio.to_thread(self._writer.close, 5.0)
+
+    def _held_up(self) -> str:
+        """What the worker keeps in memory, and which cluster pauses it because of a quota."""
+        return "; ".join(filter(None, (self._setup.memory.in_words(), self._source.throttled, self._target.throttled)))
 
     async def _watch_way_back(self) -> None:
         """Stop topics that another replicator began to copy back under the same name."""

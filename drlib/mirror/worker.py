@@ -48,6 +48,7 @@ from drlib.mirror.status import worker_status as status
 from drlib.mirror.status.endpoint import Endpoint
 from drlib.mirror.status.systemd import ServiceManager
 from drlib.mirror.sync.heartbeats import PairHeartbeats
+from drlib.mirror.threads import share_arenas
 from drlib.model import Flow
 
 STATUS_S = 0.25
@@ -402,6 +403,7 @@ def run(
         factory: Callable[[], asyncio.AbstractEventLoop] | None = uvloop.new_event_loop
     except ImportError:
         factory = None
+    share_arenas()
     try:
         with asyncio.Runner(loop_factory=factory) as runner:
             runner.run(

@@ -4,6 +4,7 @@ Without a seed the known ones run first (`known_seeds.txt`: all that ever had fi
 
 Rules: every run ends with a verdict: no findings, or each with its evidence and the seed that repeats the same faults
 (apart from the machine's own timing). With findings the run's folder is kept, with all logs.
+Ctrl-C and SIGTERM end it with all that it started.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 
 from confluent_kafka import KafkaException
 from fix_engine import wait_for
+from own_processes import ended_in_order
 
 from drlib.lab.lab import Lab
 from soak.faults import ALONE, EVERY, INSIDE, LINKS_AND_BROKERS
@@ -164,7 +166,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="this one alone; else all known ones, and then a new one")
     wanted = parser.parse_args()
     seeds = [*known_seeds(), random.randrange(10**6)] if wanted.seed is None else [wanted.seed]
-    return max([judged(seed, wanted.minutes) for seed in seeds])
+    with ended_in_order():
+        return max([judged(seed, wanted.minutes) for seed in seeds])
 
 
 def judged(seed: int, minutes: float) -> int:

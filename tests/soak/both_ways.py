@@ -4,7 +4,8 @@ Rules: a schedule is derived from its seed. Clients write to both clusters all t
 of which each flow has one to three. Workers are killed at a step of the protocol or at any time, or while another one joins,
 brokers restart and links are cut; in one schedule of five a journal is deleted at the end. It ends with every record once on
 both logs, in each side's own order, or with the partition named by an open event; after a journal is lost nothing may be there
-twice, and before no journal is said to be lost. Exit code 0: no findings; 1: findings, each with its seed.
+twice, and before no journal is said to be lost. Exit code 0: no findings; 1: findings, each with its seed. Ctrl-C and SIGTERM
+end it with all that it started.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Final, get_args
 from confluent_kafka import KafkaException, Producer
 from fix_engine import Engine, Record, create_topic, delete_topic, read_all, wait_for, wait_for_markers
 from fix_two_way import IDENTITY, RIGHTS_FIRST
+from own_processes import ended_in_order
 
 from drlib.config.settings import load_mirror_settings
 from drlib.errors import UsageError
@@ -149,6 +151,7 @@ class Schedule:
             for client in clients:
                 client.start()
                 stack.callback(client.join, 60)
+            for client in clients:  # all at once: each may wait for a broker that is down
                 stack.callback(client.over.set)
             yield
 
@@ -275,7 +278,11 @@ def main() -> int:
     first = random.randrange(10**6)
     seeds = range(first, first + wanted.schedules) if wanted.seed is None else [wanted.seed]
     failed = 0
-    with tempfile.TemporaryDirectory(prefix="two-way-") as folder, Lab(Path(folder) / "lab", ("LEFT", "RIGHT")) as lab:
+    with (
+        ended_in_order(),
+        tempfile.TemporaryDirectory(prefix="two-way-") as folder,
+        Lab(Path(folder) / "lab", ("LEFT", "RIGHT")) as lab,
+    ):
         for seed in seeds:
             root = Path(folder) / f"schedule-{seed}"
             root.mkdir()

@@ -201,12 +201,16 @@ def start_testbed(root: Path, source: Lab, target: Lab, seed: int) -> Testbed:
         each.start()
     found = Testbed(root, source, target, engine, [], traffic)
     found.set_clocks(0)
-    found.workers += [found.start_worker() for _ in range(WORKERS)]
 
     def crossed() -> bool:
         found.check_workers()
         there = admin(right.bootstrap).list_topics(timeout=10).topics
         return all(mirror(sort) in there for sort in PARTITIONS) and len(scan(right.bootstrap, mirror(PLAIN), 4)[0]) > 0
 
-    wait_for("the first records have crossed", crossed, 90)
+    try:
+        found.workers += [found.start_worker() for _ in range(WORKERS)]
+        wait_for("the first records have crossed", crossed, 90)
+    except BaseException:
+        found.close()
+        raise
     return found

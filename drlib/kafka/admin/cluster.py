@@ -68,6 +68,7 @@ from drlib.kafka.admin.errors import (
 )
 from drlib.kafka.admin.group_offsets import commit, committed
 from drlib.kafka.net.authorized_operations import cluster_rights
+from drlib.kafka.net.cluster_client import NO_BROKERS_S
 from drlib.kafka.net.group_requests import STREAMS, list_loaded_groups
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.topic_ids import reported
@@ -149,11 +150,17 @@ class Cluster:
         return str(self._described("describing the cluster").cluster_id)
 
     def _described(self, doing: str) -> Any:
-        """The cluster's ID and its live brokers, at least one. Raises `Unreachable` where a broker does not know any yet."""
-        found = self._wait(self._call(doing, "describe_cluster"), doing)
-        if not found.nodes:
-            raise NoBrokersYet(self.settings.alias)
-        return found
+        """The cluster's ID and its live brokers, at least one. Asked again, for `NO_BROKERS_S` and not beyond the call's
+        deadline, while a broker does not know any yet; then raises `NoBrokersYet`."""
+        began, whole_s = time.monotonic(), self._timeout_s
+        while True:
+            left = self.within(whole_s - (time.monotonic() - began))
+            found = left._wait(left._call(doing, "describe_cluster"), doing)
+            if found.nodes:
+                return found
+            if time.monotonic() - began + _RETRY_S > min(whole_s, NO_BROKERS_S):
+                raise NoBrokersYet(self.settings.alias)
+            time.sleep(_RETRY_S)
 
     def topics(self, names: Iterable[str] | None = None, *, in_sight: bool = False) -> dict[str, TopicDescription]:
         """All topics, or those of `names` that exist; `in_sight`: without those that may not be described."""

@@ -14,6 +14,8 @@ Rules:
   kept.
 - Metadata whose bytes equal the previous answer is not decoded again: it is requested every few seconds and rarely changes.
 - Every connection learns which versions of drlib's requests its broker supports (`drlib.kafka.net.api_versions`).
+- What has a deadline in all (`within`) has it later by the pauses that brokers announce, within a bound: a cluster that
+  throttles its user is not dead.
 - TLS and the login are part of opening a connection. When it fails, secrets and certificates are read again: a client that
   runs for months outlives them. When a first contact fails, the listener is probed for the reason; a `SecurityFault` is
   raised at once, without trying other brokers, unless it is this broker's certificate that is refused.
@@ -27,7 +29,7 @@ import time
 import uuid
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal, Self, TypeVar
@@ -140,6 +142,18 @@ class WrongCluster(UsageError):
             f"{name} at {where} is not the one that is meant",
             f"its cluster ID is {actual} and not {expected}{begun}",
             f"Correct {prefix}bootstrap.servers; if the cluster was replaced on purpose, {consent}.",
+        )
+
+
+class Throttled(Unreachable):
+    """Brokers answer, and a quota of the user makes them pause for longer than anything waits for it."""
+
+    def __init__(self, where: str, waited_s: float, paused_s: float) -> None:
+        super().__init__(
+            f"{where} throttles this user",
+            f"its brokers answer, and a quota made them pause for {paused_s:.0f} s, so that not all was read within "
+            f"{waited_s:.0f} s",
+            "Raise the quotas consumer_byte_rate and request_percentage of drlib's user, then run the command again.",
         )
 
 
@@ -281,6 +295,47 @@ class ClusterClient:
     def waiting(self) -> tuple[float, str]:
         """Seconds that the oldest unanswered request has waited, and its broker."""
         return max(((c.waiting_s, c.peer) for c in self._all if not c.is_lost), default=(0.0, ""))
+
+    @contextlib.asynccontextmanager
+    async def within(self, timeout_s: float, throttled_s: float) -> AsyncIterator[None]:
+        """As `asyncio.timeout`, but later by the pauses that brokers announce meanwhile, at most by `throttled_s`.
+
+        Raises `Throttled` where there were any, else TimeoutError.
+        """
+        loop = asyncio.get_running_loop()
+        end, before = loop.time() + timeout_s, self._paused_s
+        timer: asyncio.TimerHandle
+
+        def look() -> None:
+            nonlocal timer
+            later = end + min(throttled_s, self._paused_s - before)
+            if loop.time() < later:
+                timer = loop.call_at(later, look)
+            else:
+                deadline.reschedule(loop.time())
+
+        timer = loop.call_at(end, look)
+        try:
+            async with asyncio.timeout(None) as deadline:
+                yield
+        except TimeoutError as error:
+            if not deadline.expired() or self._paused_s <= before:
+                raise
+            waited_s = loop.time() - end + timeout_s
+            raise Throttled(self.name, waited_s, self._paused_s - before) from error
+        finally:
+            timer.cancel()
+
+    @property
+    def throttled(self) -> str:
+        """That brokers pause this client now, in words; empty where none does."""
+        left_s = max((connection.throttled_s for connection in self._all if not connection.is_lost), default=0.0)
+        return f"{self.name} pauses this user for {left_s:.0f} s, as a quota is used up" if left_s > 0 else ""
+
+    @property
+    def _paused_s(self) -> float:
+        """How long the broker of one connection has announced to pause, in all: they pause side by side."""
+        return max((connection.paused_s for connection in self._all), default=0.0)
 
     def _ask_metadata(self, seed: Connection, names: tuple[str, ...] | None) -> asyncio.Future[ClusterMetadata]:
         key = (seed.version("Metadata"), names)

@@ -132,6 +132,7 @@ class Connection(asyncio.BufferedProtocol):
         self._sent = 0  # bytes, also those that are still in this process or its kernel
         self._moved, self._moved_at = 0, self._last_received
         self._throttled_until = 0.0
+        self.paused_s = 0.0  # in all that its broker has announced (KIP-219)
 
     @classmethod
     async def open(
@@ -220,6 +221,11 @@ class Connection(asyncio.BufferedProtocol):
     def unread_s(self) -> float:
         """Seconds for which the broker may read no request: it announced a pause, or lets the oldest one wait."""
         return max(0.0, (self._due if self._pending else self._throttled_until) - self._loop.time())
+
+    @property
+    def throttled_s(self) -> float:
+        """Seconds that are left of the pause that the broker has announced."""
+        return max(0.0, self._throttled_until - self._loop.time())
 
     @property
     def _due(self) -> float:
@@ -512,7 +518,9 @@ class Connection(asyncio.BufferedProtocol):
     def _throttled(self, milliseconds: int) -> None:
         """The broker reads nothing more of this connection for so long (KIP-219)."""
         if milliseconds > 0:
-            self._throttled_until = self._loop.time() + milliseconds / 1000
+            now, seconds = self._loop.time(), milliseconds / 1000
+            self.paused_s += max(0.0, now + seconds - max(now, self._throttled_until))
+            self._throttled_until = now + seconds
             for pending in self._pending:
                 pending.deadline += milliseconds / 1000
 

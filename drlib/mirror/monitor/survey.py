@@ -61,6 +61,7 @@ from drlib.model import TopicPartition, TranslationKind
 
 PROBES = 32
 CLUSTER_TIMEOUT_S = 15.0
+THROTTLED_S = 25.0  # longer by what a quota pauses the reading of the journal, and within doctor's deadline of a survey
 PARTLY_DEAD_S = 4.0  # for what is asked of a cluster of which not every broker answers
 # How long a cluster that has just started may be without a group coordinator; below CLUSTER_TIMEOUT_S, so that its own error
 # is reported.
@@ -198,7 +199,8 @@ class Surveyor:
                 events.append(_event("SourceUnreachable", str(flow), source_answer.partly, 0, str(flow)))
             maps, members = (Maps(), ()) if isinstance(target_answer, str) else target_answer
             maps = maps if mm2 is None else mm2.maps
-            partitions, unread = await self._partitions(source_client, maps, source, now_ms)
+            known = not isinstance(target_answer, str)
+            partitions, unread = await self._partitions(source_client, maps, source, now_ms, known=known)
             events += _journal_events(maps, str(flow))
             events += [
                 _event("RetentionAhead", f"{p.topic}-{p.partition}", p.outlook.warning, now_ms, str(flow))
@@ -252,7 +254,7 @@ class Surveyor:
         try:
             service = await self._examine(self._flow.flow.target, client, ANSWER_S)
             timeout_s = PARTLY_DEAD_S if service.silent else CLUSTER_TIMEOUT_S
-            async with asyncio.timeout(timeout_s):
+            async with client.within(timeout_s, THROTTLED_S):
                 members = await in_daemon(partial(self._members, service, min(COORDINATOR_TIMEOUT_S, timeout_s)))
                 if groups:
                     await self._shared.look(client, service)
@@ -332,9 +334,9 @@ class Surveyor:
     # -- partitions ----------------------------------------------------------------------------------------------
 
     async def _partitions(
-        self, client: ClusterClient, maps: Maps, source: SourceState | None, now_ms: int
+        self, client: ClusterClient, maps: Maps, source: SourceState | None, now_ms: int, *, known: bool
     ) -> tuple[tuple[PartitionStatus, ...], Sequence[str]]:
-        """The partitions, and what could not be read of those that MirrorMaker 2 mirrors."""
+        """The partitions, and what could not be read of those that MirrorMaker 2 mirrors. `known`: the target was read."""
         policy, flow = self._flow.policy, self._flow.flow
         current_keys = _current_keys(maps, source)
         now = time.monotonic()
@@ -358,7 +360,7 @@ class Surveyor:
                 furthest = max(mirrored, min(offsets.furthest or mirrored, max(end, mirrored)))
                 end = -1 if position is None else end  # how far it is mirrored is not known, and so is the lag
                 synced[partition] = offsets.synced
-            elif partition in maps.without_leader or lane in maps.unread:
+            elif not known or partition in maps.without_leader or lane in maps.unread:
                 end = -1  # as above
             elif offsets is not None and self._shared.includes(partition.topic):
                 copied[partition.topic, partition.partition] = offsets.segments().mirrored_at_least(0, mirrored)

@@ -566,8 +566,8 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "TargetUnreachable": Kind(
         "the target cluster does not answer, or refuses a right, so only what a worker last reported is known",
-        "Grant the right that the event names (drlib doctor FILE --rights), or check that its brokers run and "
-        "bootstrap.servers is right.",
+        "Grant the right that the event names (drlib doctor FILE --rights), raise the quota that it names, or check that its "
+        "brokers run and bootstrap.servers is right.",
         level=Level.ERROR,
     ),
 }

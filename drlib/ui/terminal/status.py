@@ -118,7 +118,10 @@ def loss(view: FlowView) -> str:
         return _loss_of_mirror_maker(view, view.mirror_maker, source)
     if view.lag is None or not view.partitions:
         unasked = "no worker that answers knows" if not view.workers else "its workers do not know"
-        return f"unknown: {source} does not say where its logs end, and {unasked}"
+        unsaid = f"{source} does not say where its logs end"
+        if view.target_error and not view.source_error:
+            unsaid = f"{view.flow.partition('->')[2]} does not say what it has"
+        return f"unknown: {unsaid}, and {unasked}"
     at = f"{formats.clock(view.as_of_ms)[:8]} UTC" if view.as_of_ms else "an unknown time"
     age = f" ({formats.duration(max(0, view.at_ms - view.as_of_ms) / 1000)} ago)" if view.as_of_ms else ""
     return f"{formats.records(view.lag)} known at {at}{age}, and what {source} took after that, which is unknown"

@@ -5,6 +5,7 @@ Rules: every failure of a question, also an unexpected exception, becomes its an
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Final, TypeVar
 
 from drlib.drill.readiness.checks.observations import Unanswered
@@ -16,10 +17,12 @@ ASK_S: Final = 15.0  # one question; as long as a cluster handle waits for one c
 Answer = TypeVar("Answer")
 
 
-async def ask(question: Awaitable[Answer], seconds: float = ASK_S) -> Answer | Unanswered:
-    """The answer, or why there was none within `seconds`. Raises nothing but cancellation."""
+async def ask(
+    question: Awaitable[Answer], seconds: float = ASK_S, deadline: AbstractAsyncContextManager[object] | None = None
+) -> Answer | Unanswered:
+    """The answer, or why there was none within `seconds`, or within `deadline`. Raises nothing but cancellation."""
     try:
-        async with asyncio.timeout(seconds):
+        async with deadline or asyncio.timeout(seconds):
             return await question
     except DrlibError as error:
         return refusal(error)

@@ -85,11 +85,11 @@ class AskedCluster:
         return ClusterAnswer(alias, address, len(self.metadata.brokers) if self.metadata else 0)
 
     async def ask(self, question: Coroutine[Any, Any, Answer], seconds: float) -> Answer | Unanswered:
-        """`question`, unless this cluster does not answer."""
-        if self.metadata is None:
+        """`question`, unless this cluster does not answer; for up to twice as long where a quota of this user pauses it."""
+        if self.metadata is None or self.client is None:
             question.close()
             return self.unanswered
-        return await questions.ask(question, seconds)
+        return await questions.ask(question, seconds, self.client.within(seconds, seconds))
 
     async def ask_blocking(self, work: Callable[[], Answer], seconds: float) -> Answer | Unanswered:
         """`work`, unless this cluster does not answer."""

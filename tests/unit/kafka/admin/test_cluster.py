@@ -10,10 +10,11 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from drlib.errors import DrlibError
+from drlib.errors import DrlibError, NoBrokersYet
 from drlib.kafka.admin import cluster
 from drlib.kafka.admin.descriptions import NewTopicSpec
 from drlib.kafka.admin.errors import LEADER_MOVES
+from drlib.kafka.net.cluster_client import NO_BROKERS_S
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import TopicPartition
 
@@ -100,3 +101,44 @@ def test_log_ends_of_a_topic_that_its_leader_does_not_know_yet_are_asked_again(
         else:
             with pytest.raises(DrlibError, match="UNKNOWN_TOPIC"):
                 handle.log_ends([TopicPartition("t", 0)])
+
+
+def describe_without_brokers(answers: int, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The cluster names no broker in so many answers, which take a tenth of a second; the deadlines of the requests."""
+    now, deadlines = 100.0, list[float]()
+
+    def passes(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    def call(handle: cluster.Cluster, *_: object) -> Future[SimpleNamespace]:
+        deadlines.append(handle._timeout_s)
+        answer = Future[SimpleNamespace]()
+        answer.set_result(SimpleNamespace(cluster_id="id", nodes=[] if len(deadlines) <= answers else [object()]))
+        passes(0.1)
+        return answer
+
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "sleep", passes)
+    monkeypatch.setattr(cluster.Cluster, "_call", call)
+    return deadlines
+
+
+def test_cluster_that_names_no_broker_yet_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    deadlines = describe_without_brokers(2, monkeypatch)
+    with cluster.Cluster(ClusterSettings("A", ("127.0.0.1:1",)), timeout_s=15.0) as handle:
+        assert handle.cluster_id() == "id"
+    assert deadlines == pytest.approx([15.0, 14.8, 14.6]), "the time of a call includes what was asked before"
+
+
+@pytest.mark.parametrize(("timeout_s", "asked_s"), [(15.0, NO_BROKERS_S), (1.0, 1.0)])
+def test_cluster_that_goes_on_naming_no_broker_is_an_error_within_the_deadline(
+    timeout_s: float, asked_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deadlines = describe_without_brokers(1000, monkeypatch)
+    with cluster.Cluster(ClusterSettings("A", ("127.0.0.1:1",)), timeout_s=timeout_s) as handle:
+        before = time.monotonic()
+        with pytest.raises(NoBrokersYet, match="the brokers of A are not known"):
+            handle.cluster_id()
+    assert asked_s - 0.2 <= time.monotonic() - before <= asked_s + cluster._LEAST_S
+    assert len(deadlines) == pytest.approx(asked_s / 0.2, abs=1)

@@ -18,6 +18,7 @@ from drlib.kafka.net.cluster_client import (
     ClusterClient,
     ClusterMetadata,
     PartitionMetadata,
+    Throttled,
     TopicMetadata,
     _Topics,
 )
@@ -141,3 +142,60 @@ async def test_cluster_that_was_restored_with_older_leader_epochs_is_believed() 
     assert [await client.leader() for _ in range(3)] == [3, 3, 3]
     assert len(client.opened) == 2
     await client.close()
+
+
+class Paused:
+    """A connection on which the broker has announced so many seconds of pauses."""
+
+    is_lost = False
+
+    def __init__(self, paused_s: float) -> None:
+        self.paused_s = self.throttled_s = paused_s
+
+
+async def work(client: ClusterClient, *pauses: float, throttled_s: float) -> None:
+    """What takes a tenth of a second more than it has; meanwhile brokers announce `pauses`, each on a connection of its own."""
+    kept = [Paused(each) for each in pauses]
+    async with client.within(0.05, throttled_s):
+        client._all.update(cast(list[Connection], kept))
+        await asyncio.sleep(0.15)
+
+
+async def test_work_on_a_cluster_that_throttles_has_its_time_behind_the_announced_pauses() -> None:
+    client = ClusterClient(["127.0.0.1:1"])
+    former = Paused(9.0)  # from before
+    client._all.add(cast(Connection, former))
+    await work(client, 9.0, 9.0 + 60.0, throttled_s=60.0)
+
+
+@pytest.mark.parametrize(
+    ("pauses", "raised"),
+    [((), TimeoutError), ((0.02,), Throttled), ((3600.0,), Throttled)],
+    ids=["none", "too-short-to-help", "longer-than-anything-waits"],
+)
+async def test_work_on_a_cluster_that_does_not_answer_or_throttles_for_longer_ends(
+    pauses: tuple[float, ...], raised: type[Exception]
+) -> None:
+    client = ClusterClient(["127.0.0.1:1"], alias="PARIS")
+    with pytest.raises(raised) as caught:
+        await work(client, *pauses, throttled_s=0.02)
+    if isinstance(caught.value, Throttled):
+        assert caught.value.what == "PARIS throttles this user"
+        assert f"a quota made them pause for {pauses[0]:.0f} s" in caught.value.why
+
+
+async def test_work_on_a_cluster_that_throttles_raises_its_own_timeout() -> None:
+    client = ClusterClient(["127.0.0.1:1"])
+    with pytest.raises(TimeoutError, match="its own"):
+        async with client.within(60.0, 60.0):
+            raise TimeoutError("its own")
+
+
+async def test_client_whose_brokers_pause_it_says_so_for_as_long_as_they_do() -> None:
+    client = ClusterClient(["127.0.0.1:1"], alias="PARIS")
+    over, paused, ended = Paused(0.0), Paused(7.2), Paused(90.0)
+    ended.is_lost = True
+    client._all.update(cast(list[Connection], [over, ended]))
+    assert client.throttled == ""
+    client._all.add(cast(Connection, paused))
+    assert client.throttled == "PARIS pauses this user for 7 s, as a quota is used up"

@@ -495,3 +495,17 @@ async def test_request_after_an_announced_pause_has_its_time_behind_it() -> None
         assert 0.3 < connection.unread_s <= 0.6
         assert await ask(connection, b"b", timeout_s=0.3) == b"b"
         assert connection.unread_s == 0
+
+
+async def test_pauses_that_a_broker_announces_are_added_up_and_counted_once_where_they_overlap() -> None:
+    async def paused(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for seconds in (600, 0, 700):
+            correlation_id, _ = await request(reader)
+            writer.write(answer(correlation_id, struct.pack(">i", 1000 * seconds)))
+        await reader.read()
+
+    async with listening(paused) as port, connected(port) as connection:
+        for _ in range(3):
+            await connection.submit(0, 0, [b"a"], bytes, throttle_at=0)
+        assert 700 <= connection.paused_s < 760
+        assert 640 < connection.throttled_s <= 700

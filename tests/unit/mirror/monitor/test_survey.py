@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 import pytest
 from silent_clusters import silent_clusters
@@ -15,10 +16,12 @@ from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.connect import ANSWER_S
 from drlib.kafka.admin.errors import ClusterRefused
 from drlib.kafka.admin.reachability import ClusterService
-from drlib.kafka.net.cluster_client import ClusterMetadata
+from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata
+from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol.error_codes import TOPIC_AUTHORIZATION_FAILED, BrokerError
 from drlib.kafka.security.cluster_settings import ClusterSettings
-from drlib.mirror.journal.entries import Parked, SourcePartition, SourceTruncated, TopicNames
+from drlib.mirror.journal.claims_and_runs import Claim
+from drlib.mirror.journal.entries import ClaimId, Parked, SourcePartition, SourceTruncated, TopicNames
 from drlib.mirror.monitor import survey
 from drlib.mirror.monitor.source_ends import SourceState
 from drlib.mirror.monitor.survey import Surveyor
@@ -117,6 +120,55 @@ def test_survey_lists_a_partition_without_leader_that_was_never_mirrored_and_non
     assert [(p.topic, p.partition, p.known) for p in found.partitions] == [("orders", 1, False)]
     assert (found.source_error, found.source_partly) == ("", "no leader: orders-1")
     assert [event.detail for event in found.events if event.name == "SourceUnreachable"] == ["no leader: orders-1"]
+
+
+@pytest.mark.parametrize(
+    ("paused_s", "error"), [(60.0, ""), (0.02, "RIGHT throttles this user: its brokers answer"), (0.0, "no answer")]
+)
+def test_survey_of_a_target_that_throttles_this_user_waits_for_it_or_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paused_s: float, error: str
+) -> None:
+    """Its journal takes longer to be read than there is time for: it was said not to answer, and all of the source's records
+    to be missing there."""
+    orders = TopicPartition("orders", 0)
+
+    class Paused:
+        def __init__(self) -> None:
+            self.paused_s = paused_s
+
+    async def examined(*_: object) -> ClusterService:
+        return ClusterService(ClusterMetadata("c", 1, {}, {}))
+
+    async def source(*_: object) -> SourceState:
+        return SourceState({orders: 9}, {orders: 0}, {orders: 9}, ClusterMetadata("s", 1, {}, {}), "", frozenset())
+
+    async def at_once(ask: Callable[[], object]) -> object:
+        return ask()
+
+    async def none_read(*_: object) -> dict[object, object]:
+        return {}
+
+    async def journal(client: ClusterClient, *_: object, **__: object) -> Maps:
+        connection = Paused()
+        client._all.add(cast(Connection, connection))
+        await asyncio.sleep(0.2)
+        return Maps(claims={0: Claim(ClaimId(1, 1), 1, 1, "worker")})
+
+    monkeypatch.setattr(Surveyor, "_examine", examined)
+    monkeypatch.setattr(Surveyor, "_members", lambda *_: ())
+    monkeypatch.setattr(Surveyor, "_read_retention", lambda *_: {})
+    monkeypatch.setattr(survey, "read_source", source)
+    monkeypatch.setattr(survey, "read_maps", journal)
+    monkeypatch.setattr(survey, "_first_batches", none_read)
+    monkeypatch.setattr(survey, "in_daemon", at_once)
+    monkeypatch.setattr(survey, "CLUSTER_TIMEOUT_S", 0.05)
+    with silent_clusters(tmp_path / "mirror.properties", "LEFT", "RIGHT") as file:
+        file.write_text(f"{file.read_text()}topics = orders\n")
+        settings = load_mirror_settings(file)
+        found = asyncio.run(Surveyor(settings, settings.flow("LEFT", "RIGHT")).survey())
+    assert found.target_error.startswith(error)
+    assert bool(found.target_error) == bool(error)
+    assert [(p.topic, p.known, p.lag) for p in found.partitions] == [("orders", not error, 0 if error else 9)]
 
 
 def test_partition_whose_source_went_back_is_not_said_to_be_tried_again() -> None:

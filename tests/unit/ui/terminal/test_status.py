@@ -83,6 +83,11 @@ def test_render_status_of_a_missing_right_names_it_and_is_no_lost_side() -> None
     assert "lost side" not in text
 
 
+def test_loss_while_the_target_cannot_be_read_and_no_worker_answers_is_unknown_for_that_reason() -> None:
+    view = overview(survey(partitions=(partition(0, 5, -1),), target_error="RIGHT throttles this user"), [], NOW)
+    assert loss(view) == "unknown: RIGHT does not say what it has, and no worker that answers knows"
+
+
 def test_gate_of_a_target_that_cannot_take_over_is_closed_with_reason_and_fix() -> None:
     closed = replace(
         LOST,
