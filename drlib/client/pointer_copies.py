@@ -23,6 +23,7 @@ from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.kafka.security.errors import SecurityFault
 from drlib.model import Flow, TopicPartition
 
 READ_S: Final = 5.0
@@ -294,7 +295,9 @@ def pointer_by_hand(
         raise Unreachable(
             f"the pointer was not moved to {alias}",
             f"{alias} does not answer ({unreachable.why}), so that applications could not work there",
-            f"Start {alias}, or give --force REASON.",
+            f"{unreachable.remedy} Or give --force REASON."
+            if isinstance(unreachable, SecurityFault)
+            else f"Start {alias}, or give --force REASON.",
         )
     by = "drlib pointer move" + (f", forced: {force_reason}" if force_reason else "")
     version = copies.next_version

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from drlib.errors import DrlibError, LeaseHeld, ObjectiveMissed, first_error
 from drlib.kafka.net.api_versions import UnsupportedRequest
-from drlib.kafka.security.errors import SecurityFault
+from drlib.kafka.security.errors import CANNOT_USE, SecurityFault
 
 
 def log_traceback(error: BaseException) -> None:
@@ -32,7 +32,8 @@ def no_answer(error: BaseException) -> tuple[str, str]:
     first = first_error(error)
     if not isinstance(first, DrlibError):
         return f"{type(first).__name__}: {first}", ""
-    return f"{first.what}: {first.why}", first.remedy if isinstance(first, SecurityFault | UnsupportedRequest) else ""
+    what = f"{CANNOT_USE}: {first.what}" if isinstance(first, SecurityFault) else first.what
+    return f"{what}: {first.why}", first.remedy if isinstance(first, SecurityFault | UnsupportedRequest) else ""
 
 
 def remirror_remedy(source: str) -> str:

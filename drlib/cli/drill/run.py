@@ -22,7 +22,16 @@ from drlib.cli import print_error
 from drlib.cli.lab import SCRAM, up_deadline_s
 from drlib.drill.run import request
 from drlib.drill.run.request import ClusterTarget, Request
-from drlib.errors import Aborted, ApprovalMissing, Deviated, DrlibError, LeaseHeld, ObjectiveMissed, UsageError
+from drlib.errors import (
+    Aborted,
+    ApprovalMissing,
+    Deviated,
+    DrlibError,
+    LeaseHeld,
+    ObjectiveMissed,
+    Unreachable,
+    UsageError,
+)
 from drlib.extras import require
 from drlib.formats import one_line
 from drlib.lab import choose_flow
@@ -52,7 +61,8 @@ if TYPE_CHECKING:
 RUN: Final = "drlib run"  # a run executes a notebook
 NOWHERE: Final = ClusterTarget()
 NOTHING: Final = Granted()
-RESUMABLE: Final = (ApprovalMissing.exit_code, Deviated.exit_code, Aborted.exit_code)
+# What may stop a run that is continued later: also a lease that was lost, and a cluster that is silent or refuses a login.
+RESUMABLE: Final = tuple(error.exit_code for error in (ApprovalMissing, Deviated, Aborted, LeaseHeld, Unreachable))
 
 
 @dataclass(frozen=True, slots=True)

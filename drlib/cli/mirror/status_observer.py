@@ -132,7 +132,8 @@ class StatusObserver:
             return
         affected = [each.flow for _, each in self._flows if {each.flow.source, each.flow.target} & lost]
         with ThreadPoolExecutor(1 + len(affected), "status") as pool:
-            checks = [pool.submit(doctor, settings, flow=each, silent=silent, answer_s=AGAIN_S) for each in affected]
+            errors = {alias: each for alias, each in services.items() if isinstance(each, Unreachable)}
+            checks = [pool.submit(doctor, settings, flow=each, silent=errors, answer_s=AGAIN_S) for each in affected]
             self._observer.survey_blocking(self._flows, silent, AGAIN_S)
             self.readiness = {one.flow: one for check in checks for one in check.result()}
 

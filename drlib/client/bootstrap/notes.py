@@ -42,7 +42,8 @@ STATE_FILE: Final = "StateFileUnusable"
 KINDS: Final[Mapping[str, Kind]] = {
     STATE: Kind(),
     IN_DOUBT: Kind(
-        Severity.WARNING, "Connections stay at the cluster that is known. Start the clusters that do not answer."
+        Severity.WARNING,
+        "Connections stay at the cluster that is known. Start the clusters that do not answer, or correct what they refuse.",
     ),
     UNKNOWN_CLUSTER: Kind(
         Severity.ERROR,

@@ -241,7 +241,7 @@ def _advice(seen: Observed, gate: Gate, gate_why: Sequence[str], gate_fix: str) 
 
 def _gate(readiness: Readiness) -> tuple[Gate, tuple[str, ...], str]:
     """The gate of an emergency, what keeps it closed, and the first fix."""
-    if readiness.source_lost:
+    if readiness.source_silent:
         closed = readiness.emergency
         reasons = tuple(f"{f.title}: {f.entity + ': ' if f.entity else ''}{f.evidence}" for f in closed)
     elif readiness.ready(MINIMUM):

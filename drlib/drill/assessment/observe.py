@@ -68,7 +68,8 @@ def observe(
     topics = {alias: _topics(settings, flow, alias, each) for alias, each in answers.items()}
     place = ClusterTarget(properties=settings.path.absolute())
     with ThreadPoolExecutor(7, "assessment") as pool:
-        doctor = pool.submit(observed, settings, flow, runs=runs_dir, silent=silent)
+        errors = {alias: each for alias, each in answers.items() if isinstance(each, Unreachable)}
+        doctor = pool.submit(observed, settings, flow, runs=runs_dir, silent=errors)
         serving = pool.submit(
             examine, [each for each in (source, target) if each.alias not in silent], topics, BROKERS_S
         )
@@ -78,7 +79,7 @@ def observe(
         source_pointer = pool.submit(_silent_pointer, source, silent, serving)
         refused = isinstance(answers[flow.source], Refused)
         seen = pool.submit(_seen, settings, flow, silent, witnesses, waited_s, refused)
-        services = {**{a: e for a, e in answers.items() if isinstance(e, Unreachable)}, **serving.result()}
+        services = {**errors, **serving.result()}
         found = unfinished.result()
         observation, readiness = doctor.result()
         chosen = settings.flow(flow.source, flow.target)

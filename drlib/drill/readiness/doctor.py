@@ -18,7 +18,7 @@ from drlib.drill.readiness.checks.observations import FlowObservation, PastDrill
 from drlib.drill.readiness.observe import observe_flow
 from drlib.drill.readiness.score import Readiness
 from drlib.drill.run import stored_run
-from drlib.errors import UsageError
+from drlib.errors import Unreachable, UsageError
 from drlib.kafka.admin.connect import ANSWER_S, blocking
 from drlib.model import Flow
 from drlib.runs.check import CANARY
@@ -32,7 +32,7 @@ def doctor(
     objectives: Objectives | None = None,
     runs: Path = Path("runs"),
     addresses: Sequence[str] = (),
-    silent: Mapping[str, str] = MappingProxyType({}),
+    silent: Mapping[str, Unreachable] = MappingProxyType({}),
     answer_s: float = ANSWER_S,
 ) -> tuple[Readiness, ...]:
     """How ready `flow` is, or every enabled flow, in the order of the file.
@@ -55,7 +55,7 @@ def doctor(
 
 
 def observed(
-    settings: MirrorSettings, flow: Flow, *, runs: Path, silent: Mapping[str, str], answer_s: float = ANSWER_S
+    settings: MirrorSettings, flow: Flow, *, runs: Path, silent: Mapping[str, Unreachable], answer_s: float = ANSWER_S
 ) -> tuple[FlowObservation, Readiness]:
     """What was observed of the enabled `flow`, and how ready it is by that; arguments and errors as of `doctor`."""
     (chosen,) = _enabled(settings, flow)

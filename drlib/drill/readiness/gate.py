@@ -61,12 +61,12 @@ def pass_gate(
     if activity in (DrillEvent.REPROTECT, DrillEvent.FAIL_BACK):
         return _pass_on_way_back(context, activity, past_runs)
     readiness = judged if judged is not None and mode is Mode.EMERGENCY else _readiness(context, mode, past_runs)
-    source_gone = readiness.severity("source-answers") is Severity.CRITICAL
     try:
-        if mode is Mode.EMERGENCY and source_gone:
+        if mode is Mode.EMERGENCY and readiness.source_silent:
             gate_without_source(readiness)
             left_open = f"; not determined: {', '.join(readiness.not_determined)}" if readiness.not_determined else ""
-            return f"open: the source of {readiness.flow} is gone, and the target can take over{left_open}"
+            stands = "tells this host nothing" if readiness.source_refused else "is gone"
+            return f"open: the source of {readiness.flow} {stands}, and the target can take over{left_open}"
         gate([readiness], MINIMUM)
     except ReadinessError as closed:
         hint = " In an emergency: --skip-gate REASON." if mode is Mode.EMERGENCY else ""
@@ -75,10 +75,10 @@ def pass_gate(
 
 
 def _readiness(context: DrillContext, mode: Mode, past_runs: Path) -> Readiness:
-    silent = {}
+    silent: dict[str, Unreachable] = {}
     if mode is Mode.EMERGENCY:  # the steps do not wait for it in full again
         answers = ask_in_run(context, [context.cluster(context.flow.source)])
-        silent = {alias: answer.why for alias, answer in answers.items() if isinstance(answer, Unreachable)}
+        silent = {alias: answer for alias, answer in answers.items() if isinstance(answer, Unreachable)}
     (readiness,) = doctor(context.mirror_settings(), flow=context.flow, runs=past_runs, silent=silent)
     return readiness
 

@@ -116,11 +116,13 @@ def check_of(name: str) -> Check:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """The findings about one flow at `at_ms`, and its score."""
+    """The findings about one flow at `at_ms`, and its score. `source_refused`: the source answers and refuses this host, which
+    says nothing of what it is to others."""
 
     flow: str
     at_ms: int
     findings: tuple[Finding, ...]
+    source_refused: bool = False
 
     def severity(self, check: str) -> Severity:
         """The worst of the check's findings; unknown when there is none."""
@@ -136,6 +138,11 @@ class Readiness:
     @property
     def source_lost(self) -> bool:
         """Does the source not answer, or in part only?"""
+        return self.source_silent and not self.source_refused
+
+    @property
+    def source_silent(self) -> bool:
+        """Does it tell this host nothing, or in part only? Then the gate of an emergency rests on the target alone."""
         return self.severity("source-answers") is Severity.CRITICAL
 
     @property

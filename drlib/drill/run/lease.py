@@ -40,6 +40,7 @@ from drlib.kafka.admin.connect import QUIET, librdkafka
 from drlib.kafka.admin.errors import as_drlib_error
 from drlib.kafka.admin.transactions import transactional_producer
 from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.kafka.security.errors import SecurityFault
 from drlib.model import Flow, TopicPartition
 from drlib.runs.abort import user_name
 
@@ -66,11 +67,12 @@ class LeaseLost(LeaseHeld):
 class LeaseUnconfirmed(Unreachable):
     """It was held, and the target does not answer: whether it still is held is unknown. No other run is known to hold it."""
 
-    def __init__(self, flow: Flow, why: str, answer: str) -> None:
+    def __init__(self, flow: Flow, why: str, answer: DrlibError) -> None:
+        refused = isinstance(answer, SecurityFault)
         super().__init__(
             f"the lease of {flow} cannot be confirmed",
-            f"{flow.target} does not answer ({answer}); {why}",
-            f"Nothing was changed after that. Wait until {flow.target} answers.",
+            f"{flow.target} {f'cannot be used: {answer.what}' if refused else 'does not answer'} ({answer.why}); {why}",
+            f"Nothing was changed after that. {answer.remedy if refused else f'Wait until {flow.target} answers.'}",
         )
 
 
@@ -220,7 +222,7 @@ class Lease:
                 cluster.group_members(drill_lease.group(self.flow))
                 read_record(cluster, self.flow)
         except DrlibError as error:
-            return LeaseUnconfirmed(self.flow, lost.why, error.why)
+            return LeaseUnconfirmed(self.flow, lost.why, error)
         return lost
 
     def _request(self, record: LeaseRecord) -> None:

@@ -145,5 +145,6 @@ def repeated(subject: str, now_ms: int, known: Mapping[str, Silence]) -> Unreach
     """The error of a subject that was found silent a moment ago and is not asked again."""
     age_s = max(0, now_ms - known[subject].at_ms) / 1000
     why = f"{known[subject].why.rstrip('.')}, as found {age_s:.0f} s ago"
-    kind = Refused if known[subject].refused else Unreachable
-    return kind(f"{subject} does not answer", why, f"Restore {subject}, or continue without it.")
+    if known[subject].refused:
+        return Refused(f"{subject} cannot be used", why, "Correct that, or continue without it.")
+    return Unreachable(f"{subject} does not answer", why, f"Restore {subject}, or continue without it.")

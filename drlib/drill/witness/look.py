@@ -2,8 +2,9 @@
 
 Rules: this host, the mirror's workers and the witnesses are asked at the same time, each for `ANSWER_S` at most. A worker sees
 the source by what it fetches: log ends that are newer than `FRESH_S` are an answer, its event `SourceUnreachable` is none, and
-anything else is unknown. Only ages by one clock are compared. Looking ends with the first sign of life at this host, once being
-gone has held, or after `MOST_S` more, where others still reach it. It only reads, and raises nothing that a peer can cause.
+anything else is unknown, also where the worker is refused there. Only ages by one clock are compared. Looking ends with the
+first sign of life at this host, once being gone has held, or after `MOST_S` more, where others still reach it. It only reads,
+and raises nothing that a peer can cause.
 Not for: judging (`evidence`), whether the source serves in full (`drlib.kafka.admin.reachability`).
 """
 
@@ -20,6 +21,7 @@ from drlib.drill.witness.login import NO_LOGIN, WitnessLogin
 from drlib.errors import Unreachable
 from drlib.kafka.admin.connect import Refused, blocking, who_answers
 from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.kafka.security.errors import CANNOT_USE
 from drlib.mirror.monitor.observer import fetch_status
 from drlib.mirror.status.worker_status import WorkerStatus
 from drlib.model import Flow
@@ -155,11 +157,12 @@ def of_worker(status: WorkerStatus, flow: Flow) -> View:
     events = [e for e in status.events if e.resolved_ms is None and e.flow in ("", str(flow))]
     answered_ms = max((p.as_of_ms for each in flows for p in each.partitions), default=0)
     silent = [e.opened_ms for e in events if e.name == "SourceUnreachable"]
+    refused = any(e.name == "SourceUnreachable" and CANNOT_USE in e.detail for e in events)
     down = any(e.name == "TargetUnreachable" for e in events)
     target = Answer.SILENT if down else Answer.SERVES if flows else Answer.UNKNOWN
     if answered_ms and 0 <= status.at_ms - answered_ms <= FRESH_S * 1000:
         return View(Place.MIRROR, name, Answer.SERVES, target)
-    if not silent:
-        return View(Place.MIRROR, name, Answer.UNKNOWN, target)
+    if not silent or refused:
+        return View(Place.MIRROR, name, Answer.UNKNOWN, target, note=_UNUSABLE if refused else "")
     since_s = max(0, status.at_ms - max(min(silent), answered_ms)) / 1000
     return View(Place.MIRROR, name, Answer.SILENT, target, since_s)

@@ -25,7 +25,7 @@ from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata
 from drlib.kafka.security import java_keys
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.security.credentials import Password
-from drlib.kafka.security.errors import Fault, SecurityFault
+from drlib.kafka.security.errors import CANNOT_USE, Fault, SecurityFault
 
 CHECKED_S: Final = 60.0  # a login that went well, or was not answered, is not tried again for so long
 _CHECK_S: Final = 2.0  # for that login, before a client of librdkafka whose login was not checked yet
@@ -42,6 +42,10 @@ Answer = TypeVar("Answer")
 
 class Refused(Unreachable):
     """A cluster that this host cannot use, whatever it is to others: TLS or the login fails, or a secret of it is not here."""
+
+    @classmethod
+    def by(cls, error: DrlibError) -> "Refused":
+        return cls(error.what, f"{CANNOT_USE}: {error.what}: {error.why}", error.remedy)
 
 
 @dataclass(slots=True)
@@ -158,9 +162,7 @@ def who_answers(
         except (SecurityFault, UsageError) as error:
             if cluster.alias not in dispensable:
                 raise
-            answers[cluster.alias] = Refused(
-                error.what, f"this host cannot use it: {error.what}: {error.why}", error.remedy
-            )
+            answers[cluster.alias] = Refused.by(error)
     return answers
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException
 
-from drlib.errors import DrlibError, Unreachable
+from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin import connect
 from drlib.kafka.protocol.error_codes import AUTHORIZATION_REMEDY, UNAUTHORIZED
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -19,17 +19,20 @@ EXPLAIN_S: Final = 1.0  # the most time to find out why a call failed
 _NO_ANSWER: Final = frozenset(
     {
         KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._AUTHENTICATION,
         KafkaError._DESTROY_BROKER,  # the connection was replaced by another one while the request waited
         KafkaError._FAIL,
         KafkaError._MSG_TIMED_OUT,
         KafkaError._NOENT,  # no partition that was asked for has a leader that is known
         KafkaError._RESOLVE,
+        KafkaError._SSL,
         KafkaError._TIMED_OUT,
         KafkaError._TIMED_OUT_QUEUE,
         KafkaError._TRANSPORT,
         KafkaError.BROKER_NOT_AVAILABLE,
         KafkaError.NETWORK_EXCEPTION,
         KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
     }
 )
 
@@ -125,8 +128,13 @@ def refused(cluster: ClusterSettings, doing: str, why: str, code: str) -> Cluste
 
 
 def unreachable(cluster: ClusterSettings, doing: str, why: str) -> DrlibError:
-    """`Unreachable`, or the `SecurityFault` behind it: a plain client on a port that requires TLS or a login."""
-    if not cluster.secured and (refusal := connect.explain_refusal(cluster, EXPLAIN_S)) is not None:
+    """`Unreachable`, or what is behind it: a plain client on a port that requires TLS or a login, or a login or certificate
+    that is refused by now, although it was checked when the client was made."""
+    try:
+        refusal = connect.explain_refusal(cluster, EXPLAIN_S)
+    except UsageError as error:  # a secret that is not here any more
+        return error
+    if refusal is not None:
         return refusal
     addresses = ", ".join(cluster.bootstrap_servers)
     return Unreachable(

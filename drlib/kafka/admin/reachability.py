@@ -9,7 +9,7 @@ Not for: whether a cluster answers at all (`drlib.kafka.admin.connect.who_answer
 import asyncio
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -20,6 +20,7 @@ from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata, PartitionMetadata
 from drlib.kafka.net.connection import Connection
 from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.kafka.security.errors import CANNOT_USE, SecurityFault
 from drlib.model import TopicPartition
 
 GROUPS_TOPIC: Final = "__consumer_offsets"
@@ -41,17 +42,25 @@ class Askable(StrEnum):
 class ClusterService:
     """A cluster that answers. `silent`: brokers that it lists and that do not answer, by node ID, and why.
 
-    `min_isr`: min.insync.replicas by topic, of topics that were asked about and answered.
+    `min_isr`: min.insync.replicas by topic, of topics that were asked about and answered. `refused`: of the silent ones, those
+    that answer and that this host cannot use; others may.
     """
 
     metadata: ClusterMetadata
     silent: Mapping[int, str] = field(default_factory=dict)
     min_isr: Mapping[str, int] = field(default_factory=dict)
+    refused: Mapping[int, SecurityFault] = field(default_factory=dict)
 
     @property
     def answering(self) -> int:
         """How many brokers answer."""
         return len(self.metadata.brokers) - len(self.silent)
+
+    @property
+    def for_others(self) -> "ClusterService":
+        """The same for who can use the brokers that refuse this host."""
+        silent = {node: why for node, why in self.silent.items() if node not in self.refused}
+        return replace(self, silent=silent, refused={})
 
     def not_led(self, topics: Iterable[str]) -> list[TopicPartition]:
         """Partitions of `topics` that have no leader, or one that does not answer."""
@@ -128,6 +137,8 @@ async def examine_one(cluster: ClusterSettings, topics: Topics, timeout_s: float
 
 
 async def _ask_brokers(client: ClusterClient, metadata: ClusterMetadata, topics: Topics, end: float) -> ClusterService:
+    refused: dict[int, SecurityFault] = {}
+
     async def one(node: int) -> Connection | str:
         left_s = max(0.1, end - time.monotonic())
         try:
@@ -135,6 +146,9 @@ async def _ask_brokers(client: ClusterClient, metadata: ClusterMetadata, topics:
                 return await client.connection(node)
         except TimeoutError:
             return f"{metadata.brokers[node]}: no answer"
+        except SecurityFault as error:
+            refused[node] = error
+            return f"{metadata.brokers[node]}: {CANNOT_USE}: {error.why}"
         except DrlibError as error:
             return f"{metadata.brokers[node]}: {error.why}"
 
@@ -143,11 +157,12 @@ async def _ask_brokers(client: ClusterClient, metadata: ClusterMetadata, topics:
     connection = next((answer for answer in answers.values() if isinstance(answer, Connection)), None)
     wanted = [name for name in metadata.topics if (topics(name) if callable(topics) else name in topics)]
     if connection is None or not wanted:
-        return ClusterService(metadata, silent)
+        return ClusterService(metadata, silent, refused=refused)
     try:
         async with asyncio.timeout(max(0.5, end - time.monotonic())):
             values = await requests.topic_config(connection, wanted, _MIN_ISR)
     except (DrlibError, TimeoutError):
         values = {}  # unknown, and named as such by who asked
     wanted_copies = {name: decoding.integer_or(0, value) for name, value in values.items()}
-    return ClusterService(metadata, silent, {name: copies for name, copies in wanted_copies.items() if copies > 0})
+    min_isr = {name: copies for name, copies in wanted_copies.items() if copies > 0}
+    return ClusterService(metadata, silent, min_isr, refused)

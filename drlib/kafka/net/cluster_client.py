@@ -16,8 +16,9 @@ Rules:
 - Every connection learns which versions of drlib's requests its broker supports (`drlib.kafka.net.api_versions`).
 - What has a deadline in all (`within`) has it later by the pauses that brokers announce, within a bound: a cluster that
   throttles its user is not dead.
-- TLS and the login are part of opening a connection. When it fails, secrets and certificates are read again: a client that
-  runs for months outlives them. When a first contact fails, the listener is probed for the reason; a `SecurityFault` is
+- TLS and the login are part of opening a connection. Secrets and certificates are read again for it, at most every `RENEWED_S`
+  and when it fails: a client that runs for months outlives them, and an authority that was removed from a trust store is not
+  trusted by it any longer. When a first contact fails, the listener is probed for the reason; a `SecurityFault` is
   raised at once, without trying other brokers, unless it is this broker's certificate that is refused.
 Longer than most modules: connections are opened, kept and replaced by one state.
 Not for: admin calls on topics, groups and settings (`drlib.kafka.admin`).
@@ -60,6 +61,7 @@ from drlib.kafka.topic_ids import NO_TOPIC_ID, reported
 
 USER_TIMEOUT_MS: Final = 10_000
 COORDINATOR_DEADLINE_S: Final = 30.0
+RENEWED_S: Final = 10.0  # since secrets and certificates were read, before a new connection has them read again
 ELECTING: Final = frozenset({COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR})
 NEXT_ADDRESS_S: Final = 1.0  # how long an address may be silent before the next one is tried too
 STRANGER_S: Final = 15.0  # longer than the pauses between two tries
@@ -187,6 +189,7 @@ class ClusterClient:
         self.client_id = client_id
         self.timeout_s = timeout_s
         self._use(security)
+        self._read_at = time.monotonic()
         self._renewals: set[asyncio.Task[None]] = set()
         self.brokers: dict[int, Broker] = {}
         self.unreachable = ""  # why no broker could be reached at the last attempt; "" when one was
@@ -488,24 +491,32 @@ class ClusterClient:
 
     async def _open(self, host: str, port: int, purpose: str) -> Connection:
         """A connection that is logged in; tried once more where secrets or certificates were renewed since the last one."""
+        if time.monotonic() - self._read_at > RENEWED_S:
+            await self._renew()
         used = self.security
         try:
             return await self._open_once(host, port, purpose)
-        except (SecurityFault, ConnectionLost):
+        except (SecurityFault, ConnectionLost) as error:
+            unusable = await self._renew() if used is self.security else None
             if used is self.security:
-                await self._renew()
-            if used is self.security:
+                if unusable is not None and isinstance(error, SecurityFault):
+                    why = f"{error.why}; newer secrets or stores cannot be used: {unusable.what}: {unusable.why}"
+                    raise type(error)(error.fault, error.what, why, unusable.remedy) from error
                 raise
         return await self._open_once(host, port, purpose)
 
-    async def _renew(self) -> None:
+    async def _renew(self) -> DrlibError | None:
         """Use secrets and certificates as they are now, if they are others and can be used: they may be written just now."""
         if self._renewed is None or self.security == PLAINTEXT:
-            return
-        with contextlib.suppress(DrlibError):
+            return None
+        self._read_at = time.monotonic()
+        try:
             found = await asyncio.to_thread(self._renewed)
             if found != self.security:
                 self._use(found)
+        except DrlibError as unusable:
+            return unusable
+        return None
 
     async def _open_once(self, host: str, port: int, purpose: str) -> Connection:
         try:

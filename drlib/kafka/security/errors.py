@@ -13,6 +13,9 @@ from typing import Final
 
 from drlib.errors import DrlibError
 
+CANNOT_USE: Final = "this host cannot use it"
+"""Begins the reason why a cluster or broker is silent to this host, where it answers and refuses: it may serve others."""
+
 
 class Fault(StrEnum):
     CERTIFICATE_EXPIRED = "certificate-expired"

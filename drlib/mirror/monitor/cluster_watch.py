@@ -12,6 +12,7 @@ import asyncio
 from drlib.errors import DrlibError
 from drlib.kafka.net.authorized_operations import clock_skew
 from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.mirror.errors import no_answer
 from drlib.mirror.status.worker_status import EventLog
 
 SLOW_S = 3.0
@@ -49,8 +50,8 @@ async def _watch_responses(side: str, alias: str, client: ClusterClient, events:
         if side == "Source":
             continue  # its readers report when it cannot be reached
         if client.refusal is not None:
-            refusal = client.refusal
-            events.open("TargetUnreachable", alias, f"{refusal.what}: {refusal.why}", remedy=refusal.remedy)
+            detail, remedy = no_answer(client.refusal)
+            events.open("TargetUnreachable", alias, detail, remedy=remedy)
         elif client.unreachable:
             events.open("TargetUnreachable", alias, client.unreachable)
         else:

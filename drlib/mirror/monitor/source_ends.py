@@ -19,6 +19,7 @@ from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata, TopicMetadata
 from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol.error_codes import RETRIABLE, UNKNOWN_TOPIC_OR_PARTITION, name_of, raise_for
+from drlib.kafka.security.errors import CANNOT_USE
 from drlib.model import TopicPartition
 
 Offsets = Mapping[TopicPartition, int]
@@ -168,7 +169,10 @@ def partly(
     others = [at for at, leader in sorted(unknown.items()) if leader >= 0 and leader not in silent]
     texts: list[str] = []
     if of_silent:
-        whom = ", ".join(f"broker {node}" for node in sorted(silent)[:5])
+        whom = ", ".join(
+            f"broker {node}" + (f", {silent[node]}" if CANNOT_USE in silent[node] else "")
+            for node in sorted(silent)[:5]
+        )
         texts.append(
             f"{len(silent)} of {brokers} brokers do not answer ({whom}); they lead {of_silent} mirrored partitions, "
             "whose ends are unknown"

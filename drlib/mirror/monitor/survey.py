@@ -38,6 +38,7 @@ from drlib.kafka.admin.errors import ClusterRefused
 from drlib.kafka.admin.reachability import ClusterService, examine
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata
 from drlib.kafka.protocol.error_codes import TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION, BrokerError
+from drlib.kafka.security.errors import CANNOT_USE, SecurityFault
 from drlib.mirror.engine.fencing.lanes import lane_of
 from drlib.mirror.journal.entries import Claim, Incarnation, Parked, SourceLoss, SourcePartition, SourceTruncated
 from drlib.mirror.journal.partition_events import lost_text
@@ -600,10 +601,13 @@ def _expiring_event(name: str, entity: str, detail: str, at_ms: int, flow: str, 
 
 
 def _event(name: str, entity: str, detail: str, at_ms: int, flow: str) -> Event:
-    return Event(name, entity, detail, at_ms, None, kind_of(name).remedy, 1, flow)
+    remedy = "Correct that, then run it again." if CANNOT_USE in detail else kind_of(name).remedy
+    return Event(name, entity, detail, at_ms, None, remedy, 1, flow)
 
 
 def _explain(error: BaseException, timeout_s: float = CLUSTER_TIMEOUT_S, missing: Right | None = None) -> str:
+    if isinstance(error, SecurityFault):
+        return f"{CANNOT_USE}: {error}"
     if isinstance(error, DrlibError):
         return f"{f'this user may not {missing}; ' if missing else ''}{error.what}: {error.why}"
     return f"no answer within {timeout_s:g} s" if isinstance(error, TimeoutError) else str(error)

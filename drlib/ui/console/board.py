@@ -20,6 +20,7 @@ from drlib.drill.session.session import DrillSession
 from drlib.errors import DrlibError
 from drlib.formats import html_text
 from drlib.kafka.protocol.error_codes import UNAUTHORIZED
+from drlib.kafka.security.errors import CANNOT_USE
 from drlib.mirror.monitor.survey import Survey
 from drlib.ui.console.show.front_end import display_controls
 from drlib.ui.console.show.style import FOCUS
@@ -252,7 +253,7 @@ def _seen(state: BoardState) -> Iterator[tuple[str, str]]:
     yield f"flow {survey.flow}", _lag(survey)
     for error, side in ((survey.source_error, "source"), (survey.target_error, "target")):
         if error:
-            yield side, error if UNAUTHORIZED in error else f"does not answer: {error}"
+            yield side, error if UNAUTHORIZED in error or CANNOT_USE in error else f"does not answer: {error}"
     for event in survey.events:
         if event.resolved_ms is None and not event.name.endswith("Unreachable"):
             yield event.name, f"{event.entity}: {event.detail}"

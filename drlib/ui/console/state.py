@@ -19,6 +19,7 @@ from drlib.drill.run.runner import notes_of
 from drlib.drill.session.board import Stand, StepStand, Waits, steps_of
 from drlib.drill.session.find_running import Run
 from drlib.kafka.protocol.error_codes import UNAUTHORIZED
+from drlib.kafka.security.errors import CANNOT_USE
 from drlib.lab.environment import NO_RUN, Banner, Environment
 from drlib.lab.link.link import LinkState
 from drlib.lab.link.toxics import Toxics
@@ -206,13 +207,14 @@ def clusters_of_lab(
 
 
 def clusters_of_surveys(surveys: Iterable[Survey]) -> tuple[ClusterSeen, ...]:
-    """Clusters by whether they answered: one that did not answer for one flow is silent."""
+    """Clusters by whether they answered: one that did not answer for one flow is silent, one that refuses this host unknown."""
     clusters: dict[str, ClusterSeen] = {}
     for survey in surveys:
         source, _, target = survey.flow.partition("->")
         for alias, error in ((source, survey.source_error), (target, survey.target_error)):
             if alias not in clusters or error:
-                clusters[alias] = ClusterSeen(alias, SILENT if error and UNAUTHORIZED not in error else ANSWERS, error)
+                silent = UNKNOWN if CANNOT_USE in error else SILENT
+                clusters[alias] = ClusterSeen(alias, silent if error and UNAUTHORIZED not in error else ANSWERS, error)
     return tuple(clusters[alias] for alias in sorted(clusters))
 
 

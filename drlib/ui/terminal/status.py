@@ -18,6 +18,7 @@ from rich.text import Text
 from drlib import formats
 from drlib.drill.readiness.score import Readiness
 from drlib.kafka.protocol.error_codes import UNAUTHORIZED
+from drlib.kafka.security.errors import CANNOT_USE
 from drlib.mirror.monitor.flow_view import (
     INCOMPLETE,
     MIRROR_MAKER,
@@ -102,7 +103,7 @@ def _failover(view: FlowView, readiness: Readiness | None) -> Table:
     source, _, target = view.flow.partition("->")
     for alias, why in ((source, view.source_error), (target, view.target_error)):
         if why:
-            side = "refused by" if UNAUTHORIZED in why else "lost side"
+            side = "refused by" if UNAUTHORIZED in why or CANNOT_USE in why else "lost side"
             table.add_row(side, Text(f"{formats.one_line(alias)}: {formats.one_line(why)}"))
     table.add_row("loses at most", Text(formats.one_line(loss(view))))
     state, why = gate_of(view, readiness)

@@ -16,6 +16,7 @@ from testbed_way_back import FLOW, GROUP, TOPIC, Night, a_shared_night
 from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.drill.readiness.doctor import doctor
 from drlib.drill.readiness.score import Finding, Readiness, Severity
+from drlib.errors import Unreachable
 from drlib.mirror.monitor.flow_view import FlowView
 from drlib.mirror.monitor.observer import FlowObserver
 from drlib.mirror.monitor.survey import GroupStatus, Survey
@@ -246,7 +247,8 @@ def test_positions_without_the_source_are_those_of_the_doctor_too(night: Night) 
     (position,) = of_group.positions
     found = position.kind, position.target_offset, position.records
     assert found == (expected.translation.kind, expected.translation.offset, expected.translation.records)
-    (lost,) = doctor(settings, flow=FLOW, runs=night.runs_dir, silent=silent)
+    found_silent = {alias: Unreachable(f"{alias} is silent", why, "Start it.") for alias, why in silent.items()}
+    (lost,) = doctor(settings, flow=FLOW, runs=night.runs_dir, silent=found_silent)
     (both,) = of(lost, "written-on-both")
     assert (both.severity, both.evidence) == (Severity.UNKNOWN, "paris does not answer")
     writers = of(lost, "standby-writers")

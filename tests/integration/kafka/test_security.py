@@ -35,14 +35,16 @@ from cryptography.hazmat.primitives import serialization
 from fix_engine import Engine, create_topic, latest_offsets, produce, read_all, wait_for
 
 from drlib.config.settings import load_mirror_settings
-from drlib.errors import UsageError
+from drlib.drill.readiness.doctor import doctor
+from drlib.drill.readiness.score import gate
+from drlib.errors import ReadinessError, UsageError
 from drlib.kafka.admin.cluster import Cluster as Handle
 from drlib.kafka.admin.connect import wire_client
 from drlib.kafka.java_formats.properties import read as read_properties
 from drlib.kafka.java_formats.references import resolve
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.security.cluster_settings import ClusterSettings
-from drlib.kafka.security.errors import Fault, SecurityFault
+from drlib.kafka.security.errors import CANNOT_USE, Fault, SecurityFault
 from drlib.lab.brokers.cluster import Cluster
 from drlib.lab.brokers.security import BROKER, USER, LabSecurity
 from drlib.lab.lab import Lab
@@ -430,6 +432,40 @@ def test_cluster_handle_and_command_report_the_same_fault(secured: Lab, tmp_path
     assert "it refused the login by PLAIN" in engine.log()
     assert "Traceback" not in engine.log()
     assert not leaks(engine.log(), secrets_of(secured))
+
+
+def test_doctor_names_what_a_cluster_refuses_and_takes_it_for_no_dead_one(
+    secured: Lab, strangers: Strangers, tmp_path: Path
+) -> None:
+    """A login, an authority or a host name that is refused: no restart of a broker helps, and no failover is due."""
+    left, right = secured.clusters["LEFT"], secured.clusters["RIGHT"]
+    jaas = left.settings("LOGIN", "PLAIN").security["sasl.jaas.config"]
+    login = reach(left, "LOGIN", "PLAIN", sasl_jaas_config=jaas.replace(f'"{USER}"', '"stranger"'))
+    elsewhere = reach(left, "ELSEWHERE", ssl_truststore_location=str(strangers.authority))
+    good, refused = right.settings("TLS"), "sasl.jaas.config"
+    cases = (
+        (login, good, "source", refused),
+        (reach(left, "EXPIRED"), good, "source", "ssl.truststore.location"),
+        (elsewhere, good, "source", "bootstrap.servers"),
+        (good, login, "target", refused),
+    )
+    for number, (source, target, side, setting) in enumerate(cases):
+        root = tmp_path / str(number)
+        root.mkdir()
+        engine = flow(secured, root, source, target)
+        (readiness,) = doctor(load_mirror_settings(engine.properties), runs=root)
+        found = {finding.check: finding for finding in readiness.findings}
+        assert setting in found[f"{side}-answers"].fix
+        assert setting in found["cluster-ids"].fix
+        about = [each for each in readiness.findings if CANNOT_USE in each.evidence]
+        assert len(about) > 5, readiness.findings
+        wrong = [each for each in readiness.findings if "Restore" in each.fix or "does not answer" in each.evidence]
+        assert not wrong
+        assert not readiness.source_lost
+        with pytest.raises(ReadinessError) as closed:
+            gate([readiness], 80)
+        assert "emergency" not in str(closed.value)
+        engine.close()
 
 
 def test_session_is_renewed_under_the_same_claim(secured: Lab, tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_is_unavailable_says_which_event_is_opened() -> None:
     [
         (DOWN, "A: refused", ""),
         (ExceptionGroup("readers", [ExceptionGroup("asking", [DOWN])]), "A: refused", ""),
-        (PASSWORD, "A: wrong password", "correct it"),
+        (PASSWORD, "this host cannot use it: A: wrong password", "correct it"),
         (TimeoutError("no answer"), "TimeoutError: no answer", ""),
     ],
 )

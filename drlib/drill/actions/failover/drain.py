@@ -25,6 +25,7 @@ from drlib.formats import first_few
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import ANSWER_S
 from drlib.kafka.admin.descriptions import Range
+from drlib.kafka.security.errors import CANNOT_USE
 from drlib.mirror.status.worker_status import PartitionStatus
 from drlib.model import TopicPartition
 from drlib.runs.abort import Abort
@@ -63,7 +64,9 @@ class DrainMirror(ProbeDeadline, ReadOnlyTargetAction):
                 raise Unreachable(
                     f"{self.flow.target} gave no answer",
                     state.survey.target_error,
-                    "Start its brokers, then see: drlib status.",
+                    "Correct that, and resume the run."
+                    if CANNOT_USE in state.survey.target_error
+                    else "Start its brokers, then see: drlib status.",
                 )
             answered = time.monotonic()
             lost = state.survey.source_error or state.survey.source_partly
@@ -73,7 +76,8 @@ class DrainMirror(ProbeDeadline, ReadOnlyTargetAction):
                 if state.survey.source_partly and answered - served <= lost_s:
                     abort.wait(LOOK_S)
                     continue
-                raise Unreachable(f"{self.flow.source} does not serve", lost, "Fail over instead.")
+                fix = "Correct that, and resume the run." if CANNOT_USE in lost else "Fail over instead."
+                raise Unreachable(f"{self.flow.source} does not serve", lost, fix)
             awaited = self._awaited(state, begun) if self.expect is Expected.SERVING and not gone else state.behind
             if not gone and (self.expect is Expected.SERVING or not state.behind) and self._all_there(state, awaited):
                 grown = sorted({p.topic for p in state.behind} - {p.topic for p in awaited})

@@ -34,8 +34,8 @@ class Side:
 
     `leaderless`: without a leader that answers; `not_writable`: with fewer answering copies in sync than min.insync.replicas;
     `without_coordinator`: partitions of the groups' topic that are not led, of `coordinators`. `refused`: it is silent to this
-    host, which cannot use it, by its certificate, its login or a secret that is not here. `led`: partitions with a leader that
-    answers; `named`: those without.
+    host, which cannot use it, by its certificate, its login or a secret that is not here; where it answers, some brokers are
+    and it lacks nothing else. `led`: partitions with a leader that answers; `named`: those without; `refusals`: of brokers.
     """
 
     alias: str
@@ -50,6 +50,7 @@ class Side:
     refused: bool = False
     led: int = 0
     named: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()
 
     @property
     def answers(self) -> bool:
@@ -90,6 +91,7 @@ class Side:
             [
                 f"answers: {self.brokers} broker{'' if self.brokers == 1 else 's'}{silent}, controller {self.controller}",
                 *self.lacks,
+                *self.refusals,
             ]
         )
 
@@ -101,6 +103,7 @@ def side_of(alias: str, found: ClusterService | Unreachable, topics: Collection[
     missing, coordinators = found.coordinators_missing
     leaderless = found.not_led(topics)
     every = sum(len(topic.partitions) for name, topic in found.metadata.topics.items() if name in topics)
+    rest = side_of(alias, found.for_others, topics) if found.refused else None
     return Side(
         alias,
         len(found.metadata.brokers),
@@ -110,8 +113,10 @@ def side_of(alias: str, found: ClusterService | Unreachable, topics: Collection[
         not_writable=len(found.not_writable(topics)),
         without_coordinator=missing,
         coordinators=coordinators,
+        refused=rest is not None and rest.serves,
         led=every - len(leaderless),
         named=tuple(map(str, leaderless)),
+        refusals=tuple(dict.fromkeys(found.silent[node] for node in sorted(found.refused))),
     )
 
 
@@ -136,7 +141,7 @@ def advise(
     `seen`: what several places see of a source that does not answer this host; None where that was not asked.
     """
     against, remedy = "", ""
-    in_part, restore = "", f"Restore {target.alias} first"
+    in_part, restore = "", "Correct that first" if target.refused else f"Restore {target.alias} first"
     if not target.serves:
         if expected is not Expected.GONE or not target.serves_in_part:
             return Advice(False, f"{target.alias} cannot take over: {target}", f"{restore}.")
@@ -159,7 +164,7 @@ def advise(
             if seen is not None and seen.reached_from
             else "no other place says if it serves"
         )
-        against = f"{source.alias}: {source.silence}, and {others}"
+        against = f"{source.alias}: {source.silence or source}, and {others}"
         remedy = f"Correct that. Where {source.alias} serves no application either, give force_reason."
     elif expected is Expected.GONE and seen is not None and seen.condition is Condition.CUT_OFF:
         against = f"{source.alias} does not answer this host, and others reach it ({seen}): the network is cut, not the cluster"
@@ -172,7 +177,11 @@ def advise(
         remedy = "Ask again in a moment, or give force_reason."
     elif expected is Expected.SERVING and not source.serves:
         against = f"a planned move needs {source.alias}: {source}"
-        remedy = "Wait until it serves, or fail over (emergency-failover)."
+        remedy = (
+            "Correct that, then run it again."
+            if source.refused
+            else "Wait until it serves, or fail over (emergency-failover)."
+        )
     if in_part:
         against, remedy = "; and ".join(filter(None, (in_part, against))), " ".join(filter(None, (restore, remedy)))
     if not against:

@@ -8,20 +8,19 @@ Not for: certificates of clients, and the brokers' own names, which every connec
 
 from typing import Final
 
-from drlib.drill.readiness.checks.objectives import Judgements, count, passed
+from drlib.drill.readiness.checks.objectives import AGAIN, Judgements, again, count, passed
 from drlib.drill.readiness.checks.observations import AddressCertificates
 from drlib.drill.readiness.score import Severity
 from drlib.formats import first_few
 
 REMEDY: Final = "Issue certificates that have it as a further subject alternative name. docs/clients.md#setting-it-up"
-AGAIN: Final = "Restore it, then run drlib doctor again."
 
 
 def certificates(found: AddressCertificates) -> Judgements:
     """Will clients that connect to the address accept every bootstrap server of both clusters?"""
     if not found.hosts:
         return passed("no address that clients keep is named (drlib.clients.address)")
-    rows: Judgements = [(alias, Severity.UNKNOWN, f"not checked: {why}", AGAIN) for alias, why in found.unasked]
+    rows: Judgements = [(alias, Severity.UNKNOWN, f"not checked: {why}", again(why)) for alias, why in found.unasked]
     for alias, compared in found.compared.items():
         other = [f"{each.server} is not {each.host}" for each in compared if each.named is False]
         if other:

@@ -21,7 +21,7 @@ from drlib.drill.readiness.checks import (
     share_groups,
     topics,
 )
-from drlib.drill.readiness.checks.objectives import CheckContext, Judgements, count, passed, unknown
+from drlib.drill.readiness.checks.objectives import AGAIN, CheckContext, Judgements, count, passed, unknown
 from drlib.drill.readiness.checks.observations import (
     Advice,
     ClusterAnswer,
@@ -104,7 +104,8 @@ def judge_flow(observed: FlowObservation, context: CheckContext) -> Readiness:
         for check in CHECKS
         for entity, severity, evidence, fix in judged[check.id]
     ]
-    return Readiness(observed.flow, observed.at_ms, tuple(findings)).as_of(observed.at_ms)
+    refused = observed.source.refused
+    return Readiness(observed.flow, observed.at_ms, tuple(findings), source_refused=refused).as_of(observed.at_ms)
 
 
 def _advice(found: tuple[Advice, ...] | Unanswered) -> Judgements:
@@ -200,6 +201,8 @@ def _with_applications(found: Judgements, observed: FlowObservation) -> Judgemen
 
 
 def _reachable(cluster: ClusterAnswer, consequence: str) -> Judgements:
+    if cluster.refused:
+        consequence = "what it is to others is not known here"
     if cluster.error:
         return [(cluster.alias, Severity.CRITICAL, f"{cluster.error}, so {consequence}", cluster.fix)]
     return passed(f"{cluster.alias} at {cluster.address} has {count(cluster.brokers, 'broker')}")
@@ -211,8 +214,8 @@ def _identities(identities: Iterable[ClusterIdentity]) -> Judgements:
     for cluster in identities:
         alias, answered, pinned = cluster.alias, cluster.answered, cluster.pinned
         if not answered:
-            why = "it did not answer" + (f"; its ID should be {pinned}" if pinned else "")
-            rows.append((alias, Severity.UNKNOWN, why, "Restore it, then run drlib doctor again."))
+            why = (cluster.silence or "it did not answer") + (f"; its ID should be {pinned}" if pinned else "")
+            rows.append((alias, Severity.UNKNOWN, why, cluster.fix if cluster.silence else AGAIN))
         elif pinned and answered != pinned:
             rows.append((alias, Severity.CRITICAL, f"its cluster ID is {answered} and not {pinned}", cluster.fix))
         else:

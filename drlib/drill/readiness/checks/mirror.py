@@ -9,11 +9,12 @@ warning.
 from collections.abc import Mapping
 from typing import Final
 
-from drlib.drill.readiness.checks.objectives import CheckContext, Judgements, count, passed, unknown
+from drlib.drill.readiness.checks.objectives import CORRECT, CheckContext, Judgements, count, passed, unknown
 from drlib.drill.readiness.checks.observations import FlowObservation, LastHeartbeat, MirrorStatus, Unanswered
 from drlib.drill.readiness.score import Severity
 from drlib.formats import first_few, span
 from drlib.kafka.protocol.error_codes import UNAUTHORIZED
+from drlib.kafka.security.errors import CANNOT_USE
 from drlib.mirror.monitor import flow_view
 from drlib.mirror.monitor.flow_view import FlowView
 from drlib.mirror.offsets.mirror_maker.mirrored_by import EXACT_BY_TAKEOVER, NAME, MirrorMakerFlow
@@ -128,7 +129,8 @@ def lag(status: MirrorStatus, flow: str, context: CheckContext) -> Judgements:
     if view.lag is None and view.mirror_maker is not None:
         return [(flow, Severity.UNKNOWN, _not_known(view.mirror_maker), _SEE_MM2)]
     if view.lag is None:
-        return [(flow, Severity.UNKNOWN, "the end offsets of the source are unknown", "Restore the source.")]
+        fix = CORRECT if CANNOT_USE in view.source_error else "Restore the source."
+        return [(flow, Severity.UNKNOWN, "the end offsets of the source are unknown", fix)]
     if view.lag == 0:
         return passed("no record is behind")
     age = "of unknown age" if view.lag_s is None else f"the oldest {span(view.lag_s)} old"
@@ -232,6 +234,8 @@ def _cluster_silent(side: str, what: str, error: str) -> Judgements:
     if UNAUTHORIZED in error:
         fix = "Grant the right (drlib doctor FILE --rights), then run drlib doctor again."
         return unknown(f"{what} is unknown: {error}", fix)
+    if CANNOT_USE in error:
+        return unknown(f"{what} is unknown: {error}", CORRECT)
     return unknown(
         f"the {side} does not answer: {what} is unknown", f"Restore the {side}, then run drlib doctor again."
     )

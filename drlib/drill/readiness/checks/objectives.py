@@ -10,8 +10,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from drlib.drill.readiness.score import Severity
+from drlib.kafka.security.errors import CANNOT_USE
 
 NAMED: Final = 3  # entries of a list that one sentence names
+AGAIN: Final = "Restore it, then run drlib doctor again."
+CORRECT: Final = "Correct that, then run drlib doctor again."
 
 Judgements = list[tuple[str, Severity, str, str]]  # entity, severity, evidence, fix
 
@@ -50,6 +53,11 @@ class CheckContext:
     def drlib(self, *options: str) -> str:
         """`drlib COMMAND FILE ...`, quoted for a POSIX shell."""
         return shlex.join(["drlib", options[0], self.file, *options[1:]])
+
+
+def again(why: str) -> str:
+    """What to do about a question that has no answer because of `why`."""
+    return CORRECT if CANNOT_USE in why else AGAIN
 
 
 def passed(evidence: str) -> Judgements:

@@ -34,23 +34,27 @@ class Unanswered:
 
 @dataclass(frozen=True, slots=True)
 class ClusterAnswer:
-    """A cluster asked for its metadata. `address` is its bootstrap list; `error` is empty where it answered."""
+    """A cluster asked for its metadata. `address` is its bootstrap list; `error` is empty where it answered. `refused`: it, or
+    some of its brokers, answer and this host cannot use them, so that nothing is known of what it is to others."""
 
     alias: str
     address: str
     brokers: int = 0
     error: str = ""
     fix: str = ""
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterIdentity:
-    """`pinned` is the expected cluster ID, "" where none is; `answered` is "" where the cluster did not answer."""
+    """`pinned` is the expected cluster ID, "" where none is; `answered` is "" where the cluster did not answer, `silence`
+    then why, where more is known."""
 
     alias: str
     answered: str
     pinned: str
     fix: str = ""
+    silence: str = ""
 
 
 @dataclass(frozen=True, slots=True)

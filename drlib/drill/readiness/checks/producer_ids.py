@@ -10,7 +10,7 @@ Not for: what a collision is (`drlib.drill.producer_ids.rules`).
 from typing import Final
 
 from drlib.drill.producer_ids.rules import AsKept, Collision, ComparedIds, Effect
-from drlib.drill.readiness.checks.objectives import CheckContext, Judgements, count, passed
+from drlib.drill.readiness.checks.objectives import CheckContext, Judgements, again, count, passed
 from drlib.drill.readiness.score import Severity
 from drlib.formats import first_few, moment, span
 
@@ -28,14 +28,9 @@ def producer_ids(compared: ComparedIds, at_ms: int, context: CheckContext) -> Ju
     for each in compared.collisions:
         refused = REFUSED if context.redirected and each.effect is Effect.LOST else ""
         rows.append((f"producer ID {each.producer_id}", Severity.WARN, describe(each, at_ms), REMEDY + refused))
-    rows += [
-        (name, Severity.UNKNOWN, f"not checked: {why}", "Restore it, then run drlib doctor again.")
-        for name, why in compared.missing
-    ]
+    rows += [(name, Severity.UNKNOWN, f"not checked: {why}", again(why)) for name, why in compared.missing]
     if (kept := compared.as_kept) is not None:
-        rows.append(
-            ("the source", Severity.UNKNOWN, f"{kept.why}: {as_of(kept)}", "Restore it, then run drlib doctor again.")
-        )
+        rows.append(("the source", Severity.UNKNOWN, f"{kept.why}: {as_of(kept)}", again(kept.why)))
     if rows:
         return rows
     if not compared.partitions:

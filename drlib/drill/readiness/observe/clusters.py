@@ -1,12 +1,13 @@
 """The two clusters of a flow: metadata, cluster IDs, what the mirror may do there, and the newest heartbeat.
 
 Rules: a cluster that answers with another ID than the file names counts as one that does not answer: nothing it says is
-used. Rights are those that `Preflight` checks, with its commands; while the source does not answer, those on the target. A
-cluster of which mirrored partitions or coordinators are not led answers in part.
+used. One that refuses this host (certificate, login, a secret that is not here) is not called silent, as it may serve others:
+every question that needs it says what is refused. Rights are those that `Preflight` checks, with its commands; while the source
+does not answer, those on the target. A cluster of which mirrored partitions or coordinators are not led answers in part.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -25,12 +26,13 @@ from drlib.drill.readiness.observe import ask as questions
 from drlib.drill.readiness.observe.ask import refusal
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.connect import ANSWER_S, wire_client
+from drlib.kafka.admin.connect import ANSWER_S, Refused, wire_client
 from drlib.kafka.admin.descriptions import Range
 from drlib.kafka.admin.reachability import ClusterService, examine
 from drlib.kafka.net.authorized_operations import topic_rights
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata, WrongCluster
 from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.kafka.security.errors import SecurityFault
 from drlib.mirror.journal.entries import Clusters, CommittedTransactions
 from drlib.mirror.mm2.records import Heartbeat, MalformedRecord
 from drlib.mirror.offsets.map.flow_maps import worker_group
@@ -68,20 +70,29 @@ class AskedCluster:
     def unanswered(self) -> Unanswered:
         """The answer to every question that needs this cluster, while it does not answer."""
         alias = self.settings.alias
+        if isinstance(self.error, Refused | WrongCluster):
+            return Unanswered(f"{alias}: {_why(self.error)}", self.error.remedy)
         how = "does not answer" if self.metadata is None else "answers in part"
-        return Unanswered(f"{alias} {how}", f"Restore {alias}, then run drlib doctor again.")
+        fix = self.refusals[0].remedy if self.refusals else f"Restore {alias}, then run drlib doctor again."
+        return Unanswered(f"{alias} {how}", fix)
+
+    @property
+    def refusals(self) -> Sequence[SecurityFault]:
+        """Why brokers of it cannot be used from here."""
+        return () if self.service is None else [error for _, error in sorted(self.service.refused.items())]
 
     def answer(self, topics: Collection[str] = ()) -> ClusterAnswer:
         """`topics`: those that have to be led, for the cluster to count as one that answers."""
         alias, address = self.settings.alias, ",".join(self.settings.bootstrap_servers)
         if self.error is not None:
-            reason = refusal(self.error)
-            return ClusterAnswer(alias, address, 0, reason.why, reason.fix)
+            return ClusterAnswer(
+                alias, address, 0, _why(self.error), self.error.remedy, isinstance(self.error, Refused)
+            )
         if self.service is not None and (lacks := _lacks(self.service, topics)):
             brokers = f"{self.service.answering} of {len(self.service.metadata.brokers)} brokers"
-            return ClusterAnswer(
-                alias, address, self.service.answering, f"{alias} answers in part ({brokers}): {lacks}", _restore(self)
-            )
+            why = "; ".join([f"{alias} answers in part ({brokers}): {lacks}", *_refusals(self.service)])
+            refused = not _lacks(self.service.for_others, topics)
+            return ClusterAnswer(alias, address, self.service.answering, why, _restore(self), refused)
         return ClusterAnswer(alias, address, len(self.metadata.brokers) if self.metadata else 0)
 
     async def ask(self, question: Coroutine[Any, Any, Answer], seconds: float) -> Answer | Unanswered:
@@ -105,18 +116,28 @@ def _lacks(service: ClusterService, topics: Collection[str]) -> str:
     return ", ".join(texts)
 
 
+def _refusals(service: ClusterService) -> list[str]:
+    return [service.silent[node] for node in sorted(service.refused)]
+
+
 def _restore(cluster: AskedCluster) -> str:
-    silent = cluster.service.silent if cluster.service is not None else {}
+    silent = cluster.service.for_others.silent if cluster.service is not None else {}
     nodes = ", ".join(f"{node}" for node in sorted(silent)[:5])
-    return (
-        f"Start the brokers of {cluster.settings.alias} that do not answer ({nodes})."
-        if nodes
-        else "Start its brokers."
-    )
+    dead = f"Start the brokers of {cluster.settings.alias} that do not answer ({nodes})." if nodes else ""
+    refused = next((error.remedy for error in cluster.refusals), "")
+    return " ".join(filter(None, (dead, refused))) or "Start its brokers."
+
+
+def _why(error: DrlibError) -> str:
+    return error.why if isinstance(error, Refused) else refusal(error).why
 
 
 async def connect(
-    settings: ClusterSettings, *, as_target: bool = False, silence: str = "", answer_s: float = ANSWER_S
+    settings: ClusterSettings,
+    *,
+    as_target: bool = False,
+    silence: Unreachable | None = None,
+    answer_s: float = ANSWER_S,
 ) -> AskedCluster:
     """Ask a cluster for its metadata, `as_target` one that is mirrored to. Raises nothing a cluster can cause.
 
@@ -127,25 +148,29 @@ async def connect(
         client = wire_client(settings, client_id="drlib-doctor", timeout_s=METADATA_S, as_target=as_target)
         if settings.cluster_id:
             client.expect(settings.cluster_id)
-        if silence:
+        if silence is not None:
             return AskedCluster(settings, client, None, _silent(settings, silence))
         service = (await in_daemon(partial(examine, [settings], {}, answer_s)))[settings.alias]
         if isinstance(service, Unreachable):
-            return AskedCluster(settings, client, None, _silent(settings, service.why))
+            return AskedCluster(settings, client, None, _silent(settings, service))
         client.brokers = {n: each for n, each in service.metadata.brokers.items() if n not in service.silent}
         async with asyncio.timeout(METADATA_S):
             return AskedCluster(settings, client, await client.metadata(None), None, service)
-    except DrlibError as error:
+    except (Unreachable, WrongCluster) as error:
         return AskedCluster(settings, client, None, error)
+    except DrlibError as error:
+        return AskedCluster(settings, client, None, Refused.by(error))
     except (TimeoutError, OSError) as error:
         why = str(error) or f"no answer within {METADATA_S:g} s"
-        return AskedCluster(settings, client, None, _silent(settings, why))
+        return AskedCluster(settings, client, None, _silent(settings, Unreachable("", why, "")))
 
 
-def _silent(settings: ClusterSettings, why: str) -> Unreachable:
+def _silent(settings: ClusterSettings, error: Unreachable) -> Unreachable:
+    if isinstance(error, Refused):
+        return error
     return Unreachable(
         f"{settings.alias} at {', '.join(settings.bootstrap_servers)} cannot be reached",
-        why,
+        error.why,
         f"Check that its brokers run and that {settings.alias}.bootstrap.servers is right.",
     )
 
@@ -174,6 +199,8 @@ def _identity(cluster: AskedCluster, journal: str, claimed: str) -> ClusterIdent
     address = ",".join(settings.bootstrap_servers)
     by_journal = "" if settings.cluster_id else journal
     wrong = WrongCluster(address, pinned, answered, alias=settings.alias, journal=by_journal)
+    if isinstance(cluster.error, Refused):
+        return ClusterIdentity(settings.alias, "", pinned, cluster.error.remedy, _why(cluster.error))
     return ClusterIdentity(settings.alias, answered, pinned, wrong.remedy)
 
 

@@ -74,7 +74,7 @@ async def observe_flow(
     drills: PastDrills | Unanswered,
     *,
     addresses: Sequence[str] = (),
-    silent: Mapping[str, str] = MappingProxyType({}),
+    silent: Mapping[str, Unreachable] = MappingProxyType({}),
     answer_s: float = ANSWER_S,
 ) -> FlowObservation:
     """What can be observed of a flow now. `addresses`: workers to ask besides those the journal names. Raises nothing.
@@ -87,7 +87,7 @@ async def observe_flow(
             clusters.connect(
                 settings.clusters[alias],
                 as_target=alias == flow.flow.target,
-                silence=silent.get(alias, ""),
+                silence=silent.get(alias),
                 answer_s=answer_s if alias == flow.flow.source else ANSWER_S,
             )
             for alias in (flow.flow.source, flow.flow.target)
@@ -182,7 +182,10 @@ class _Observer:
 
     async def _survey(self) -> tuple[Survey, MirrorStatus]:
         observer = FlowObserver(addresses=self.addresses)
-        silent = {each.settings.alias: each.answer().error for each in (self.source,) if each.metadata is None}
+        silent = {}
+        if self.source.metadata is None:
+            why, fix = self.source.answer().error, self.source.unanswered.fix
+            silent = {self.source.settings.alias: f"{why}. {fix}" if self.source.answer().refused else why}
         answer_s = ANSWER_S if self.whole else AGAIN_S
         (survey,) = await observer.survey([(self.settings, self.flow)], silent, answer_s)
         (view,) = await asyncio.to_thread(observer.views)

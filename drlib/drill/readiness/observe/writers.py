@@ -13,6 +13,7 @@ from drlib import clock
 from drlib.config.both_ways.shared_topics import shared_between
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
+from drlib.drill.readiness.checks.objectives import again
 from drlib.drill.readiness.checks.observations import Unanswered, WritersObserved, available
 from drlib.drill.readiness.observe.ask import ask, ask_blocking
 from drlib.drill.readiness.observe.clusters import METADATA_S, AskedCluster
@@ -112,7 +113,7 @@ class _Asked:
 
     def _unread(self) -> Unanswered:
         why = self._survey.target_error if self._survey is not None else "no answer"
-        return Unanswered(f"the journal could not be read: {why}", "Restore it, then run drlib doctor again.")
+        return Unanswered(f"the journal could not be read: {why}", again(why))
 
 
 def _side(asked: AskedCluster) -> Side:

@@ -15,8 +15,10 @@ from rich.console import Console
 from testbed_http import http_server
 
 from drlib.cli.drill import run as running
+from drlib.drill.plan.ways_on import WaysOn
+from drlib.drill.run import request
 from drlib.drill.run.request import ClusterTarget, Request
-from drlib.errors import Aborted, Deviated, ObjectiveMissed, UsageError
+from drlib.errors import Aborted, Deviated, LeaseHeld, ObjectiveMissed, Unreachable, UsageError
 from drlib.lab.lab import Lab
 from drlib.runbook import plans
 from drlib.runbook.execution.execute import RunResult
@@ -42,6 +44,19 @@ def test_step_in_which_a_run_was_stopped_is_not_shown_as_done() -> None:
         assert "✗ kill LEFT  stopped here" in shown(code)
     for code in (0, ObjectiveMissed.exit_code):
         assert "✓ kill LEFT  " in shown(code)
+
+
+@pytest.mark.parametrize(
+    ("code", "says"), [(Unreachable.exit_code, True), (LeaseHeld.exit_code, True), (ObjectiveMissed.exit_code, False)]
+)
+def test_run_that_a_refused_login_or_a_lost_lease_stopped_says_how_it_is_continued(
+    code: int, says: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plans, "unfinished", lambda _: True)
+    monkeypatch.setattr(request, "ways_on", lambda folder: WaysOn(str(folder)))
+    result = RunResult(Path("runs/one"), sample.scorecard(), Path("report.html"), code, "it refused the login")
+    assert running._told(result) == code
+    assert ("Continue: drlib run --resume runs/one" in capsys.readouterr().err) is says
 
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]

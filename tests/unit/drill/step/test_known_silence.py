@@ -121,7 +121,9 @@ def test_ask_in_run_source_that_this_host_cannot_use_is_no_answer_and_a_target_i
     silence = KnownSilence(tmp_path).of("LEFT")
     assert silence is not None
     assert silence.refused
-    assert isinstance(known_silence.repeated("LEFT", silence.at_ms, {"LEFT": silence}), Refused)
+    again = known_silence.repeated("LEFT", silence.at_ms, {"LEFT": silence})
+    assert isinstance(again, Refused)
+    assert "Restore" not in again.remedy
     with pytest.raises(UsageError, match=r"ssl\.truststore\.location"):
         ask_in_run(place, [target])
 

@@ -14,6 +14,8 @@ from sample_flow import FLOW, NOW, worker
 from drlib.drill.witness import look
 from drlib.drill.witness.evidence import Answer, Condition, Place, View
 from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.kafka.security.errors import Fault, fault
+from drlib.mirror.errors import no_answer
 from drlib.mirror.status.event_log import Event
 from drlib.mirror.status.worker_status import WorkerStatus
 from drlib.model import Flow
@@ -53,6 +55,16 @@ def test_of_worker_sees_by_what_it_fetches(
     status: WorkerStatus, source: Answer, target: Answer, since_s: float | None
 ) -> None:
     assert look.of_worker(status, SOURCE_TARGET) == View(Place.MIRROR, "host-7", source, target, since_s)
+
+
+def test_of_worker_that_is_refused_says_nothing_of_the_source() -> None:
+    """A password that was changed makes no cluster dead, whoever is refused."""
+    detail, remedy = no_answer(fault(Fault.WRONG_CREDENTIALS, "h:1", mechanism="PLAIN", detail="wrong password"))
+    refused = replace(event("SourceUnreachable"), detail=detail, remedy=remedy)
+    for others in ((), (event("SourceUnreachable"),)):
+        view = look.of_worker(heard(worker(refused, *others), NOW - 30_000), SOURCE_TARGET)
+        assert (view.source, view.target, view.counts) == (Answer.UNKNOWN, Answer.SERVES, False)
+        assert "cannot use the source" in str(view)
 
 
 @contextmanager

@@ -5,13 +5,19 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from drlib.errors import Unreachable
+from drlib.errors import Unreachable, UsageError
 from drlib.kafka.admin import connect, errors
 from drlib.kafka.admin.errors import ClusterRefused, as_drlib_error, code_of
 from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.kafka.security.errors import Fault, fault
 
-# A cluster with a login is not asked why it does not answer, so that nothing here opens a connection.
 SECURED = ClusterSettings("LEFT", ("h:1", "h:2"), {"security.protocol": "SSL"})
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing here opens a connection."""
+    monkeypatch.setattr(connect, "explain_refusal", lambda *_: None)
 
 
 def test_code_of_exception_and_error_is_the_same() -> None:
@@ -90,7 +96,7 @@ def test_as_drlib_error_of_a_wrong_call_says_that_nothing_was_sent() -> None:
     assert "nothing was sent" in found.remedy
 
 
-def test_unreachable_plain_client_asks_for_the_refusal_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_client_asks_for_the_refusal_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
     def explain(cluster: ClusterSettings, timeout_s: float) -> None:
@@ -99,4 +105,20 @@ def test_unreachable_plain_client_asks_for_the_refusal_behind_it(monkeypatch: py
     monkeypatch.setattr(connect, "explain_refusal", explain)
     assert isinstance(errors.unreachable(ClusterSettings("RIGHT", ("h:3",)), "reading", "x"), Unreachable)
     assert isinstance(errors.unreachable(SECURED, "reading", "x"), Unreachable)
-    assert asked == ["RIGHT"]  # the login of a secured cluster was checked before
+    assert asked == ["RIGHT", SECURED.alias]  # a login that was checked before may be revoked by now
+
+
+@pytest.mark.parametrize("code", [KafkaError._TRANSPORT, KafkaError._AUTHENTICATION, KafkaError._SSL])
+def test_password_that_was_changed_after_the_login_is_named(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    """librdkafka says that the broker cannot be reached."""
+    login = fault(Fault.WRONG_CREDENTIALS, "h:1", mechanism="SCRAM-SHA-512", detail="invalid credentials")
+    monkeypatch.setattr(connect, "explain_refusal", lambda *_: login)
+    assert as_drlib_error(KafkaException(KafkaError(code)), SECURED, "describing topics") is login
+
+
+def test_secret_that_is_not_here_any_more_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*_: object) -> None:
+        raise UsageError("secret.properties cannot be read", "no such file", "Write it.")
+
+    monkeypatch.setattr(connect, "explain_refusal", gone)
+    assert isinstance(as_drlib_error(TimeoutError(), SECURED, "describing topics"), UsageError)

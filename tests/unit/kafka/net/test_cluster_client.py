@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 from testbed_peer import listening
 
-from drlib.errors import DrlibError, Unreachable
+from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.net import cluster_client
 from drlib.kafka.net.cluster_client import (
     Broker,
@@ -51,6 +51,57 @@ async def test_broker_whose_certificate_is_refused_does_not_keep_others_from_bei
         await client.close()
         assert isinstance(met.value, SecurityFault)
         assert met.value.fault is Fault.UNKNOWN_CA
+
+
+@pytest.mark.parametrize("age_s", [0.0, cluster_client.RENEWED_S + 1])
+async def test_authority_that_was_removed_from_the_trust_store_is_not_trusted_by_a_client_that_runs(
+    tmp_path: Path, age_s: float
+) -> None:
+    """Nothing is refused that would have the store read again: the broker still has the certificate of the former authority."""
+    former, new = Authority(tmp_path / "former"), Authority(tmp_path / "new")
+    new.prepare()
+    trusted = asyncio.Event()
+
+    async def asks_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(4)
+        trusted.set()
+
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    made.load_cert_chain(former.issue("broker"))
+    both = Security(tls=Tls(ca_pem=former.certificate.read_text() + new.certificate.read_text()))
+    only_new = Security(tls=Tls(ca_pem=new.certificate.read_text()))
+    async with listening(asks_nothing, made) as port:
+        client = ClusterClient([f"127.0.0.1:{port}"], security=both, timeout_s=5, renewed=lambda: only_new)
+        client._read_at -= age_s
+        with pytest.raises(DrlibError) as met:
+            await client.connect()
+        await client.close()
+    assert isinstance(met.value, SecurityFault)
+    assert met.value.fault is Fault.UNKNOWN_CA
+    assert trusted.is_set() is (age_s == 0.0)  # what was read a moment ago counts until it is refused
+
+
+async def test_refused_certificate_beside_a_trust_store_that_cannot_be_read_names_both(tmp_path: Path) -> None:
+    former, new = Authority(tmp_path / "former"), Authority(tmp_path / "new")
+    former.prepare()
+
+    async def asks_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    def damaged() -> Security:
+        raise UsageError("trust.pem cannot be used", "it has no certificate", "Write it again.")
+
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    made.load_cert_chain(new.issue("broker"))
+    async with listening(asks_nothing, made) as port:
+        security = Security(tls=Tls(ca_pem=former.certificate.read_text()))
+        client = ClusterClient([f"127.0.0.1:{port}"], security=security, timeout_s=5, renewed=damaged)
+        with pytest.raises(
+            SecurityFault, match=r"drlib trusts .*trust\.pem cannot be used: it has no certificate"
+        ) as met:
+            await client.connect()
+        await client.close()
+    assert (met.value.fault, met.value.remedy) == (Fault.UNKNOWN_CA, "Write it again.")
 
 
 class Seed:

@@ -20,6 +20,7 @@ from drlib.kafka.protocol.error_codes import (
     UNKNOWN_TOPIC_OR_PARTITION,
     BrokerError,
 )
+from drlib.kafka.security.errors import CANNOT_USE
 from drlib.mirror.monitor import source_ends
 from drlib.mirror.monitor.source_ends import SourceState, partly, read_source
 from drlib.model import TopicPartition
@@ -181,3 +182,5 @@ def test_partly_names_every_reason_and_is_empty_without_unknown_partitions() -> 
         "mirrored partitions whose leaders do not say where they end: 1, orders-2 (OFFSET_NOT_AVAILABLE)"
     )
     assert partly(3, {2: "no answer"}, {}, {}) == ""
+    refused = partly(3, {1: "no answer", 2: f"h:2: {CANNOT_USE}: its certificate has expired"}, leaders, {})
+    assert "(broker 1, broker 2, h:2: this host cannot use it: its certificate has expired); they" in refused

@@ -87,6 +87,10 @@ def test_board_picture_uses_words_and_escapes_input() -> None:
     assert "&lt;gone&gt;" in bundle["text/html"]
     assert "look &amp; see" in bundle["text/html"]
     assert "<gone>" not in bundle["text/html"]
+    why = "this host cannot use it: broker h:1 can't be used: it refused the login"
+    refused = Picture(replace(state, survey=replace(survey, source_error=why)))._repr_mimebundle_()["text/plain"]
+    assert "this host cannot use it" in refused
+    assert "does not answer" not in refused
 
 
 def test_board_waiting_step_shows_its_changes_and_how_to_approve() -> None:

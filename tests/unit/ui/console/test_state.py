@@ -160,6 +160,12 @@ def test_cluster_silent_for_one_flow_is_silent_and_one_that_refuses_a_right_answ
     assert [(c.alias, c.word) for c in found] == [("A", "answers"), ("B", "does not answer")]
 
 
+def test_cluster_that_refuses_this_host_is_unknown_and_not_silent() -> None:
+    why = "this host cannot use it: broker h:1 can't be used: it refused the login"
+    (a, b) = clusters_of_surveys([Survey("A->B", NOW, 1, source_error=why)])
+    assert [(a.word, a.well, a.detail), (b.word, b.well, b.detail)] == [("unknown", None, why), ("answers", True, "")]
+
+
 def test_drill_of_no_run_is_none() -> None:
     assert drill_of(None) is None
 

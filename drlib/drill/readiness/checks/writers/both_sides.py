@@ -8,7 +8,7 @@ where both were counted. Where nothing is copied in both directions under one na
 from collections.abc import Sequence
 from typing import Final
 
-from drlib.drill.readiness.checks.objectives import Judgements, count, passed
+from drlib.drill.readiness.checks.objectives import AGAIN, Judgements, again, count, passed
 from drlib.drill.readiness.score import Severity
 from drlib.drill.writers.rules import TopicWritten, Written
 
@@ -16,7 +16,6 @@ FIX: Final = (
     "Let producers write to one cluster: drlib inventory FILE lists them, source.fence with deny_write keeps others out. "
     "docs/drills.md#denying-writes"
 )
-AGAIN: Final = "Restore it, then run drlib doctor again."
 
 
 def written_on_both(found: Sequence[TopicWritten] | None) -> Judgements:
@@ -46,7 +45,7 @@ def _topic(each: TopicWritten) -> tuple[str, Severity, str, str] | None:
         return each.topic, Severity.WARN, why, FIX
     for alias, one in each.by_cluster.items():
         if isinstance(one, str):
-            return each.topic, Severity.UNKNOWN, f"not counted on {alias}: {one}", AGAIN
+            return each.topic, Severity.UNKNOWN, f"not counted on {alias}: {one}", again(one)
         if one.at_least and not one.records:
             why = f"not counted on {alias}: too much of its log is not copied yet to be read"
             return each.topic, Severity.UNKNOWN, why, AGAIN

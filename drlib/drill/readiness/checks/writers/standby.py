@@ -9,14 +9,13 @@ Where none does there is nothing to check, and the evidence says so. At most `MO
 from collections.abc import Sequence
 from typing import Final
 
-from drlib.drill.readiness.checks.objectives import Judgements, count, passed
+from drlib.drill.readiness.checks.objectives import Judgements, again, count, passed
 from drlib.drill.readiness.score import Severity
 from drlib.drill.writers.rules import HOUR_MS, Standby, StandbyWriters, Writer
 from drlib.formats import first_few, moment, span
 from drlib.kafka.protocol.batch import NO_PRODUCER
 
 MOST: Final = 100
-AGAIN: Final = "Restore it, then run drlib doctor again."
 HIDDEN: Final = "how many producers that are, and which, is not known"
 
 
@@ -32,7 +31,7 @@ def standby(found: StandbyWriters | None, at_ms: int) -> Judgements:
     if more := found.writers[MOST:]:
         severity = min((_severity(each, at_ms) for each in more), key=(Severity.WARN, Severity.ADVICE).index)
         rows.append((by.alias, severity, f"and {count(len(more), 'producer')} more", _fix(by)))
-    rows += [(name, Severity.UNKNOWN, f"not asked: {why}", AGAIN) for name, why in found.missing]
+    rows += [(name, Severity.UNKNOWN, f"not asked: {why}", again(why)) for name, why in found.missing]
     if rows:
         return rows
     if found.unread:

@@ -96,8 +96,9 @@ def take_inventory(
         return await asyncio.gather(*(one(alias, end) for alias in aliases))
 
     async def one(alias: str, end: float) -> SeenCluster:
-        connecting = clusters.connect(settings.clusters[alias], silence=silent.get(alias, ""))
-        asked = await ask(connecting, _left_s(end))
+        if alias in silent:
+            return SeenCluster(alias, silence=silent[alias])
+        asked = await ask(clusters.connect(settings.clusters[alias]), _left_s(end))
         if isinstance(asked, Unanswered):
             return SeenCluster(alias, silence=asked.why)
         try:

@@ -1,9 +1,14 @@
 """Should one fail over at all: a table of what is seen and what is said."""
 
+from uuid import UUID
+
 import pytest
 
-from drlib.drill.actions.failover.triage_rules import Expected, Side, advise
+from drlib.drill.actions.failover.triage_rules import Expected, Side, advise, side_of
 from drlib.drill.witness.evidence import Answer, Finding, Place, View, judge
+from drlib.kafka.admin.reachability import ClusterService
+from drlib.kafka.net.cluster_client import Broker, ClusterMetadata, PartitionMetadata, TopicMetadata
+from drlib.kafka.security.errors import CANNOT_USE, Fault, fault
 
 DEAD = Side("LEFT", silence="connection refused")
 WELL = Side("LEFT", 3, 1)
@@ -107,6 +112,43 @@ def test_advise_source_that_this_host_cannot_use_is_gone_only_where_others_find_
     assert "certificate has expired" in advice.why
     assert advise(refusing, TARGET, GONE, (), "expired everywhere", seen(here, *places)).go
     assert not advise(refusing, TARGET, GONE).go
+
+
+def brokers(*silent: int, refused: tuple[int, ...] = ()) -> ClusterService:
+    """Three brokers; the first partition is led by the first, and so on."""
+    listed = {node: Broker(node, "h", node) for node in (1, 2, 3)}
+    rows = {n: PartitionMetadata(n, n + 1, 0, (1, 2, 3), (1, 2, 3), 0) for n in range(3)}
+    topic = TopicMetadata("orders", UUID(int=1), 0, rows, False)
+    faults = {node: fault(Fault.UNKNOWN_CA, f"h:{node}") for node in refused}
+    why = {node: f"h:{node}: no answer" for node in silent} | {
+        node: f"h:{node}: {CANNOT_USE}: {error.why}" for node, error in faults.items()
+    }
+    return ClusterService(ClusterMetadata("id", 1, listed, {"orders": topic}), why, {"orders": 1}, faults)
+
+
+def test_advise_source_of_which_brokers_refuse_this_host_is_no_reason_to_fail_over() -> None:
+    """As while the brokers' certificates are renewed one after the other, by an authority that is not trusted here yet."""
+    source = side_of("LEFT", brokers(refused=(2, 3)), ["orders"])
+    advice = advise(source, TARGET, GONE)
+    assert not advice.go
+    assert "not issued by an authority that drlib trusts" in advice.why
+    assert advice.remedy.startswith("Correct that.")
+    assert advise(source, TARGET, GONE, (), "it burns").go
+    planned = advise(source, TARGET, SERVING)
+    assert (planned.go, planned.remedy) == (False, "Correct that, then run it again.")
+    assert advise(TARGET, side_of("RIGHT", brokers(refused=(2,)), ["orders"]), GONE).remedy.startswith(
+        "Correct that first"
+    )
+
+
+def test_advise_source_that_lost_brokers_beside_those_that_refuse_this_host_is_lost() -> None:
+    assert advise(side_of("LEFT", brokers(3, refused=(2,)), ["orders"]), TARGET, GONE).go
+
+
+def test_advise_planned_move_from_a_source_that_refuses_this_host_suggests_no_failover() -> None:
+    refusing = Side("LEFT", silence="this host cannot use it: wrong password", refused=True)
+    assert advise(refusing, TARGET, SERVING).remedy == "Correct that, then run it again."
+    assert "fail over" in advise(DEAD, TARGET, SERVING).remedy
 
 
 def test_advise_target_without_a_leader_for_a_partition_names_both_ways_on() -> None:

@@ -48,11 +48,22 @@ from drlib.drill.readiness.checks.observations import (
     UnmirroredReader,
     WritersObserved,
 )
-from drlib.drill.readiness.score import CHECKS, DAY_S, HALVES, HOUR_S, Finding, Severity, check_of
+from drlib.drill.readiness.score import (
+    CHECKS,
+    DAY_S,
+    HALVES,
+    HOUR_S,
+    Finding,
+    Severity,
+    check_of,
+    gate,
+    gate_without_source,
+)
 from drlib.drill.writers.rules import Standby, StandbyWriters, TopicWritten, Writer, Written
-from drlib.errors import DrlibError, Unreachable
+from drlib.errors import DrlibError, ReadinessError, Unreachable
 from drlib.kafka.admin.descriptions import ConfigChange, Quota
 from drlib.kafka.admin.errors import ClusterRefused
+from drlib.kafka.security.errors import CANNOT_USE
 from drlib.mirror.monitor import flow_view
 from drlib.mirror.offsets.mirror_maker.mirrored_by import MirrorMakerFlow
 from drlib.mirror.status.event_log import Event
@@ -354,6 +365,48 @@ def test_judge_flow_finding_has_severity_evidence_and_fix(
     lost = (finding.weight * (2 - HALVES[finding.severity]) + 1) // 2
     expected = 100 if check == "source-answers" else 100 - lost  # a lost source is no lack of readiness
     assert judge_flow(observation(**changes), CONTEXT).score == expected
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_judge_flow_cluster_that_refuses_this_host_is_nowhere_to_be_restored(side: str) -> None:
+    """A refused login is no dead cluster: every finding names what is refused or says to correct it."""
+    why, fix = f"{CANNOT_USE}: broker h:1 can't be used: it refused the login", "Correct sasl.jaas.config."
+    alias, unasked = {"source": "LEFT", "target": "RIGHT"}[side], Unanswered(f"LEFT: {why}", fix)
+    status = replace(mirror(answered=0, source_error=why), **{f"{side}_error": why})  # type: ignore[arg-type]
+    observed = observation(
+        **{side: ClusterAnswer(alias, "h:1", 0, why, fix, refused=True)},
+        identities=(ClusterIdentity(alias, "", "a", fix, why),),
+        mirror=status,
+        readers=unasked,
+        topics=unasked,
+        settings=unasked,
+        retention_ms=unasked,
+        producer_ids=ComparedIds(2, 1, as_kept=AsKept(NOW, NOW, f"LEFT: {why}")),
+        certificates=AddressCertificates(("h",), {}, (), ((alias, why),)),
+    )
+    readiness = judge_flow(observed, CONTEXT)
+    of_cluster = [f for f in readiness.findings if CANNOT_USE in f.evidence]
+    assert {f"{side}-answers", "cluster-ids", "lag", "producer-ids", "address-certificates"} <= {
+        f.check for f in of_cluster
+    }
+    assert all("orrect" in f.fix for f in of_cluster), of_cluster
+    assert not [f for f in readiness.findings if "Restore" in f.fix or "does not answer" in f.evidence]
+    assert not readiness.source_lost
+    assert not readiness.ready(0)
+    assert readiness.as_of(NOW + DAY_MS).source_refused is (side == "source")
+
+
+def test_judge_flow_source_that_refuses_this_host_has_the_gate_of_an_emergency_and_suggests_none() -> None:
+    """Whether it is gone is seen elsewhere; a score of the target alone would say that it is."""
+    refused = ClusterAnswer("LEFT", "h:1", 0, f"{CANNOT_USE}: wrong password", "Correct it.", refused=True)
+    readiness = judge_flow(observation(source=refused), CONTEXT)
+    assert (readiness.source_silent, readiness.source_lost, readiness.emergency) == (True, False, ())
+    assert readiness.score == 95
+    gate_without_source(readiness)
+    with pytest.raises(ReadinessError) as closed:
+        gate([readiness], 80)
+    assert "emergency" not in str(closed.value)
+    assert closed.value.remedy == "Correct it."
 
 
 def test_judge_flow_right_that_is_not_needed_is_advice_and_costs_nothing() -> None:
