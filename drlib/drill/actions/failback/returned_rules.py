@@ -139,7 +139,7 @@ TABLE: Final[tuple[Row, ...]] = (
         lambda seen: bool(seen.older),
         lambda seen: (
             f"it has lost records that were mirrored, as from an older copy of its disks (offsets lost by topic: "
-            f"{first_few(seen.older, _NAMED)})"
+            f"{first_few(seen.older, _NAMED)}); what was written to it since is there alone: copy it by hand where it matters"
         ),
     ),
     Row(

@@ -50,7 +50,7 @@ SAME = SeenSource(FLOW, SIDE, "id-1", "id-1", (SeenTopic("orders", True, 400), S
             replace(SAME, topics=(SeenTopic("orders", True, 500, replaced=True), SeenTopic("carts", True))),
             Found.OLDER,
             Procedure.NEW_CLUSTER,
-            "orders (others in their place)",
+            "orders (others in their place)); what was written to it since is there alone",
         ),
     ],
 )
