@@ -51,6 +51,24 @@ def test_park_for_another_reason_ends_the_one_before() -> None:
     assert open_names(events) == {"MirrorTopicRecreated"}
 
 
+def test_park_whose_cause_is_known_later_is_one_event_that_names_it() -> None:
+    events = EventLog()
+    parked = ParkedPartitions(events, "lane")
+    parked.park(stream(), -1, "RecordsReturned", "t", "records return")
+    for source, name, entity in (
+        ("t", "MirrorUnavailable", "t"),
+        ("t", "RecordsReturned", "u"),
+        ("u", "RecordsReturned", "u"),
+    ):
+        parked.explain(TopicPartition(source, 0), name, entity, "of another park")
+    assert [event.detail for event in events.snapshot()] == ["records return"]
+    parked.explain(TopicPartition("t", 0), "RecordsReturned", "t", "records return; group A-mm2 has members.")
+    (event,) = events.snapshot()
+    assert (event.detail, event.times) == ("records return; group A-mm2 has members", 1)
+    parked.retain(())
+    assert open_names(events) == set()
+
+
 def test_park_ends_when_the_partition_is_read_again() -> None:
     events = EventLog()
     parked = ParkedPartitions(events, "lane")
