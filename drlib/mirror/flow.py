@@ -57,7 +57,7 @@ from drlib.mirror.offsets.translation.shared_followed import FollowedBack
 from drlib.mirror.preflight.checks import Grants, Preflight
 from drlib.mirror.preflight.failed_over import LOOK_S, FailedOverWatch
 from drlib.mirror.preflight.way_back import LOOK_S as WAY_BACK_S
-from drlib.mirror.preflight.way_back import way_back
+from drlib.mirror.preflight.way_back import reason_to_stop, way_back
 from drlib.mirror.read_batches import locate, until_listed
 from drlib.mirror.side_services import keep_running, retract_when
 from drlib.mirror.source_producers.recorder import ProducerRecorder
@@ -424,7 +424,7 @@ class RunningFlow:
             await asyncio.sleep(WAY_BACK_S)
             found = await looking.find() if looking is not None else {}
             for topic, why in found.items():
-                reason = setup.stopped.setdefault(topic, f"{topic} returns to the source: {why}")
+                reason = setup.stopped[topic] = reason_to_stop(topic, setup.stopped.get(topic, ""), why)
                 for lane in self._lanes.values():
                     lane.stop_topic(topic, reason)
 

@@ -69,6 +69,14 @@ def worker_groups(listings: Iterable[GroupListing], alias: str) -> tuple[str, ..
     return tuple(g.group for g in listings if g.group.startswith(f"{OWN_GROUPS}{alias}-") and g.state not in _QUIET)
 
 
+def reason_to_stop(topic: str, before: str, why: str) -> str:
+    """Why a topic is not copied any more, once `why` says who copies it back. `before`: why it was stopped already, as where
+    its records were seen to return first; that does not say who."""
+    if not before:
+        return f"{topic} returns to the source: {why}"
+    return before if why in before else f"{before}; {why}"
+
+
 @dataclass(frozen=True, slots=True)
 class _ReadJournal:
     """What a journal said, and when it is read again: `pause_s` after it was read."""

@@ -296,6 +296,12 @@ def test_mirror_maker_that_is_started_beside_both_directions_stops_the_direction
         produce(engine.left, engine.topics, 30, partitions=1)
         wait_for("they are on the right", lambda: len(numbers(engine.right, engine.topics)) == 30)
         mm2.start()
-        event = engine.wait_reported("RecordsReturned", engine.topics, deadline_s=120)
-    assert event.flow == f"{engine.target}->{engine.source}"
-    assert f"Connect group {engine.source}-mm2 has members" in event.detail
+        engine.wait_reported("RecordsReturned", engine.topics, deadline_s=120)
+
+        def named() -> bool:
+            """Records may be seen to return before the group is."""
+            (event,) = (each for each in engine.events() if each.name == "RecordsReturned")
+            assert event.flow == f"{engine.target}->{engine.source}"
+            return f"Connect group {engine.source}-mm2 has members" in event.detail
+
+        wait_for("the event names the group", named)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.errors import remirror_remedy, shared_remedy
@@ -109,6 +109,14 @@ class ParkedPartitions:
         self._events.open(event, entity, reason.rstrip("."), remedy=remedy, by=self._lane)
         self._events.resolve(event, entity, by=PREFLIGHT)  # the lane's report replaces one made before the lane began
         self._changed.set()
+
+    def explain(self, source: TopicPartition, event: str, entity: str, reason: str) -> None:
+        """Report what more is known of why a partition is parked; nothing where it is not, or is for another event."""
+        parked = self._parked.get(source)
+        reason = self.with_remedy(event, entity, reason)
+        if parked is not None and (parked.event, parked.entity) == (event, entity) and parked.reason != reason:
+            self._parked[source] = replace(parked, reason=reason)
+            self._events.open(event, entity, reason.rstrip("."), by=self._lane)
 
     def progressed(self, stream: PartitionStream) -> None:
         """Resolve the partition's park if it was read or acknowledged past it."""

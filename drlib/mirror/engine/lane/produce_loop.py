@@ -301,6 +301,8 @@ class ProduceLoop:
         for stream in self.streams:
             if stream.source.topic == topic and not stream.parked:
                 self._park(stream, reason, RETURNED, topic)
+            elif stream.source.topic == topic:
+                self.parked.explain(stream.source, RETURNED, topic, reason)
 
     def _end_trial(self) -> None:
         if self._returns is not None:

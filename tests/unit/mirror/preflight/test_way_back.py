@@ -9,7 +9,7 @@ import pytest
 from drlib.kafka.net.group_requests import GroupListing
 from drlib.mirror.journal.claims_and_runs import Clusters
 from drlib.mirror.journal.entries import TopicNames
-from drlib.mirror.preflight.way_back import copied_back, worker_groups
+from drlib.mirror.preflight.way_back import copied_back, reason_to_stop, worker_groups
 
 SOURCE, TARGET = "source-id", "target-id"
 OPPOSITE = Clusters(TARGET, SOURCE)
@@ -42,3 +42,10 @@ def test_worker_groups_are_those_of_the_alias_that_have_members() -> None:
         GroupListing("drlib-LEFT-FIFTH", "consumer", "PreparingRebalance"),
     ]
     assert worker_groups(listings, "LEFT") == ("drlib-LEFT-RIGHT", "drlib-LEFT-FIFTH")
+
+
+def test_reason_to_stop_a_topic_names_who_copies_it_also_where_its_records_were_seen_to_return_first() -> None:
+    assert reason_to_stop("orders", "", "group A-mm2") == "orders returns to the source: group A-mm2"
+    seen = reason_to_stop("orders", "records of orders-0 return", "group A-mm2")
+    assert seen == "records of orders-0 return; group A-mm2"
+    assert reason_to_stop("orders", seen, "group A-mm2") == seen

@@ -74,6 +74,24 @@ def test_parks_for_an_event_are_known_until_the_last_of_them_ends() -> None:
     assert not parked.any_for("MirrorContradiction")
 
 
+def test_park_whose_cause_is_known_later_is_one_event_that_names_it() -> None:
+    events = EventLog()
+    parked = ParkedPartitions(events, "lane")
+    parked.park(stream(), -1, "RecordsReturned", "t", "records return")
+    for source, name, entity in (
+        ("t", "MirrorUnavailable", "t"),
+        ("t", "RecordsReturned", "u"),
+        ("u", "RecordsReturned", "u"),
+    ):
+        parked.explain(TopicPartition(source, 0), name, entity, "of another park")
+    assert [event.detail for event in events.snapshot()] == ["records return"]
+    parked.explain(TopicPartition("t", 0), "RecordsReturned", "t", "records return; group A-mm2 has members.")
+    (event,) = events.snapshot()
+    assert (event.detail, event.times) == ("records return; group A-mm2 has members", 1)
+    parked.retain(())
+    assert open_names(events) == set()
+
+
 def test_park_ends_when_the_partition_is_read_again() -> None:
     events = EventLog()
     parked = ParkedPartitions(events, "lane")
