@@ -53,16 +53,18 @@ def witness(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: ended.set())
     serving = Witness(at, clusters, ask, token=token_to_serve(settings), tls=tls)
-    said: dict[str, Answer] = {}
+    said: dict[str, str] = {}
     try:
         show(f"says what it sees of {', '.join(each.alias for each in clusters)} at {serving.address}")
         while not ended.wait(_LOOK_S):
             if isinstance(serving.failure, DrlibError):
                 raise serving.failure
             for alias, seen in serving.seen().items():
-                if said.get(alias) is not seen.answer:
-                    said[alias] = seen.answer
-                    show(f"{alias}: {seen.answer}")
+                refused = serving.refused.get(alias)
+                line = f"{alias}: {seen.answer}" + (f" ({refused})" if refused else "")
+                if said.get(alias) != line:
+                    said[alias] = line
+                    show(line)
     finally:
         serving.close()
 

@@ -5,7 +5,7 @@ and no secrets; to those who prove that they hold its token, and its answers are
 serves its own machine only. It needs no rights beyond those to connect, and asks every cluster every `EVERY_S`, so that one
 does not hold up another. Who asks it takes answers of one known form within limits; one that is older than `STALE_S`, by the
 witness's own clock, has another form, or is not proven, is unknown, with the reason. Its addresses of a cluster may be others:
-the alias says which cluster is meant.
+the alias says which cluster is meant. A login or certificate that is refused ends nothing: it is unknown until it is renewed.
 Not for: judging (`evidence`).
 """
 
@@ -27,6 +27,7 @@ from drlib.drill.witness.evidence import Answer, Place, View
 from drlib.drill.witness.login import NO_LOGIN, Question, WitnessLogin
 from drlib.errors import UsageError
 from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.kafka.security.errors import SecurityFault
 from drlib.mirror.status.endpoint import listening_at, parse_address, start_server, text
 from drlib.outgoing import http_request
 
@@ -86,6 +87,7 @@ class Witness:
         self._found: dict[str, tuple[Answer, float, float]] = {}
         self._ended = threading.Event()
         self.failure: BaseException | None = None
+        self.refused: dict[str, str] = {}  # by alias, what a cluster refuses now
         host, _ = parse_address(address)
         if not token and not http_request.is_loopback(host):
             raise UsageError(
@@ -124,9 +126,13 @@ class Witness:
             began = time.monotonic()
             try:
                 answer = ask(cluster)
+                self.refused.pop(cluster.alias, None)
             except (
-                BaseException
-            ) as error:  # a wrong password, for example: said by the command, and unknown to who asks
+                SecurityFault
+            ) as error:  # said by the command, and unknown to who asks; secrets are read for each question
+                self.refused[cluster.alias] = str(error)
+                answer = Answer.UNKNOWN
+            except BaseException as error:  # said by the command, which it ends
                 self.failure = error
                 answer = Answer.UNKNOWN
             before = self._found.get(cluster.alias)

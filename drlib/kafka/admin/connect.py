@@ -98,10 +98,10 @@ def check_login(cluster: ClusterSettings, timeout_s: float) -> None:
         raise refusal
 
 
-def refused_login(cluster: ClusterSettings, timeout_s: float) -> SecurityFault | None:
-    """`explain_refusal`, which is not asked again for `CHECKED_S` where nothing was refused. Blocks, once for all threads.
+def refused_login(cluster: ClusterSettings, timeout_s: float, counts_s: float = CHECKED_S) -> SecurityFault | None:
+    """`explain_refusal`, which is not asked again for `counts_s` where nothing was refused. Blocks, once for all threads.
 
-    A login that is revoked meanwhile is found `CHECKED_S` later.
+    A login that is revoked meanwhile is found that much later.
     """
     key = cluster.bootstrap_servers, frozenset(cluster.security.items())
     with _known:
@@ -110,7 +110,7 @@ def refused_login(cluster: ClusterSettings, timeout_s: float) -> SecurityFault |
             del _logins[old]
         login = _logins.setdefault(key, _Login())
     with login.trying:
-        if time.monotonic() < login.until:
+        if time.monotonic() < login.until - CHECKED_S + counts_s:
             return None
         refusal = explain_refusal(cluster, timeout_s)
         if refusal is None:

@@ -15,6 +15,9 @@ from drlib.kafka.protocol.error_codes import AUTHORIZATION_REMEDY, UNAUTHORIZED
 from drlib.kafka.security.cluster_settings import ClusterSettings
 
 EXPLAIN_S: Final = 1.0  # the most time to find out why a call failed
+AGAIN_S: Final = (
+    2.0  # for so long that is not asked once more: where no group is answered, thousands of calls fail at once
+)
 
 _NO_ANSWER: Final = frozenset(
     {
@@ -131,7 +134,11 @@ def unreachable(cluster: ClusterSettings, doing: str, why: str) -> DrlibError:
     """`Unreachable`, or what is behind it: a plain client on a port that requires TLS or a login, or a login or certificate
     that is refused by now, although it was checked when the client was made."""
     try:
-        refusal = connect.explain_refusal(cluster, EXPLAIN_S)
+        refusal = (
+            connect.refused_login(cluster, EXPLAIN_S, AGAIN_S)
+            if cluster.secured
+            else connect.explain_refusal(cluster, EXPLAIN_S)
+        )
     except UsageError as error:  # a secret that is not here any more
         return error
     if refusal is not None:

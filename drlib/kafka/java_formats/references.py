@@ -125,7 +125,14 @@ def _resolve_one(text: str, found: _Reference, where: str) -> str:
             f"Export {key}, then run the command again.",
         )
     if provider == "file" and path:
-        entry = properties.read(path).effective().get(key)
+        try:
+            entry = properties.read(path).effective().get(key)
+        except UsageError as error:
+            raise UsageError(
+                f"{where}: {reference} has no value",
+                f"{error.what}: {error.why}",
+                f"Write {key} to {path}, in the form of Java's .properties files.",
+            ) from None
         if entry is not None:
             return entry.value
         raise UsageError(f"{where}: {reference} has no value", f"{path} has no key {key}", f"Add {key} to that file.")

@@ -319,6 +319,9 @@ def test_references_are_resolved_when_used_and_never_printed(
     assert "hush" not in str(refused.value)
     with pytest.raises(UsageError, match="has no key other"):
         load(f"drlib.lanes = ${{file:{secrets}:other}}")
+    with pytest.raises(UsageError, match=r"has no value: .*gone cannot be read") as refused:
+        load(f"drlib.lanes = ${{file:{tmp_path / 'gone'}:lanes}}")
+    assert refused.value.remedy.startswith(f"Write lanes to {tmp_path / 'gone'}")  # and not: give another FILE
 
 
 def test_flow_unknown_clusters_are_refused(load: Load) -> None:

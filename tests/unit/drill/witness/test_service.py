@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ from drlib.drill.witness.login import Question, WitnessLogin
 from drlib.drill.witness.service import Witness
 from drlib.errors import UsageError
 from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.kafka.security.errors import Fault, fault
 from drlib.lab.brokers.certificates import Authority
 from drlib.outgoing import http_request
 
@@ -60,6 +62,28 @@ def test_witness_says_what_it_sees_and_no_more() -> None:
         for path, method, status in (("/status", "GET", 404), ("/witness", "POST", 405)):
             where = http_request.parse(f"http://{serving.address}{path}")
             assert http_request.fetch(http_request.Request(where, method=method), 1 << 20).status == status
+
+
+def test_witness_whose_login_is_refused_says_unknown_until_the_password_is_renewed() -> None:
+    wrong = threading.Event()
+    wrong.set()
+
+    def refuses(cluster: ClusterSettings) -> Answer:
+        if wrong.is_set():
+            raise fault(Fault.WRONG_CREDENTIALS, "h:1", mechanism="PLAIN", detail="wrong password")
+        return Answer.SERVES
+
+    serving = Witness("127.0.0.1:0", [PARIS], refuses)
+    try:
+        for answer in (Answer.UNKNOWN, Answer.SERVES):
+            deadline = Deadline(20)
+            while PARIS.alias not in serving.seen() or serving.seen()[PARIS.alias].answer is not answer:
+                assert not deadline.passed
+            assert serving.failure is None
+            assert ("sasl.jaas.config" in serving.refused.get(PARIS.alias, "")) is wrong.is_set()
+            wrong.clear()
+    finally:
+        serving.close()
 
 
 def test_witness_whose_question_fails_says_unknown_and_keeps_the_reason() -> None:

@@ -18,6 +18,7 @@ SECURED = ClusterSettings("LEFT", ("h:1", "h:2"), {"security.protocol": "SSL"})
 def nothing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing here opens a connection."""
     monkeypatch.setattr(connect, "explain_refusal", lambda *_: None)
+    monkeypatch.setattr(connect, "_logins", {})
 
 
 def test_code_of_exception_and_error_is_the_same() -> None:
@@ -106,6 +107,12 @@ def test_unreachable_client_asks_for_the_refusal_behind_it(monkeypatch: pytest.M
     assert isinstance(errors.unreachable(ClusterSettings("RIGHT", ("h:3",)), "reading", "x"), Unreachable)
     assert isinstance(errors.unreachable(SECURED, "reading", "x"), Unreachable)
     assert asked == ["RIGHT", SECURED.alias]  # a login that was checked before may be revoked by now
+    for _ in range(100):  # of as many groups that are not answered
+        errors.unreachable(SECURED, "reading", "x")
+    assert asked == ["RIGHT", SECURED.alias]
+    monkeypatch.setattr(errors, "AGAIN_S", 0.0)
+    errors.unreachable(SECURED, "reading", "x")
+    assert asked == ["RIGHT", SECURED.alias, SECURED.alias]
 
 
 @pytest.mark.parametrize("code", [KafkaError._TRANSPORT, KafkaError._AUTHENTICATION, KafkaError._SSL])
