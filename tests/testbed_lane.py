@@ -7,6 +7,7 @@ and act between two of its steps.
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -135,6 +136,7 @@ async def running(
         source=source,
         target=target,
         worker="attacked",
+        worker_id=secrets.token_bytes(16),
         events=events,
         housekeeping=housekeeping or Housekeeping(),
         memory=memory or Memory(),

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import secrets
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -97,7 +96,7 @@ class FlowSetup:
     target: ClusterSettings
     worker: str
     events: EventLog
-    worker_id: bytes = field(default_factory=partial(secrets.token_bytes, 16))
+    worker_id: bytes
     memory: Memory = field(default_factory=Memory)
     keeping: Sequence[FlowSettings] = ()
     reverse: FlowSettings | None = None

@@ -127,9 +127,7 @@ class Witness:
             try:
                 answer = ask(cluster)
                 self.refused.pop(cluster.alias, None)
-            except (
-                SecurityFault
-            ) as error:  # said by the command, and unknown to who asks; secrets are read for each question
+            except SecurityFault as error:  # said by the command; secrets are read for each question
                 self.refused[cluster.alias] = str(error)
                 answer = Answer.UNKNOWN
             except BaseException as error:  # said by the command, which it ends

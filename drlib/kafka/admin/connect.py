@@ -53,7 +53,7 @@ class _Login:
     """The last login of one user at one cluster: one thread tries it at a time."""
 
     trying: threading.Lock = field(default_factory=threading.Lock)
-    until: float = 0.0  # for how long it counts
+    tried: float = float("-inf")  # when nothing was refused
 
 
 _logins: Final[
@@ -106,15 +106,17 @@ def refused_login(cluster: ClusterSettings, timeout_s: float, counts_s: float = 
     key = cluster.bootstrap_servers, frozenset(cluster.security.items())
     with _known:
         now = time.monotonic()
-        for old in [old for old, login in _logins.items() if login.until < now and not login.trying.locked()]:
+        for old in [
+            old for old, login in _logins.items() if login.tried + CHECKED_S < now and not login.trying.locked()
+        ]:
             del _logins[old]
         login = _logins.setdefault(key, _Login())
     with login.trying:
-        if time.monotonic() < login.until - CHECKED_S + counts_s:
+        if time.monotonic() < login.tried + counts_s:
             return None
         refusal = explain_refusal(cluster, timeout_s)
         if refusal is None:
-            login.until = time.monotonic() + CHECKED_S
+            login.tried = time.monotonic()
         return refusal
 
 

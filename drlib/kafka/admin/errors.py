@@ -15,9 +15,8 @@ from drlib.kafka.protocol.error_codes import AUTHORIZATION_REMEDY, UNAUTHORIZED
 from drlib.kafka.security.cluster_settings import ClusterSettings
 
 EXPLAIN_S: Final = 1.0  # the most time to find out why a call failed
-AGAIN_S: Final = (
-    2.0  # for so long that is not asked once more: where no group is answered, thousands of calls fail at once
-)
+AGAIN_S: Final = 2.0
+"""For so long that is not asked once more: where no group is answered, thousands of calls fail at once."""
 
 _NO_ANSWER: Final = frozenset(
     {

@@ -64,9 +64,7 @@ class DrainMirror(ProbeDeadline, ReadOnlyTargetAction):
                 raise Unreachable(
                     f"{self.flow.target} gave no answer",
                     state.survey.target_error,
-                    "Correct that, and resume the run."
-                    if CANNOT_USE in state.survey.target_error
-                    else "Start its brokers, then see: drlib status.",
+                    _remedy(state.survey.target_error, "Start its brokers, then see: drlib status."),
                 )
             answered = time.monotonic()
             lost = state.survey.source_error or state.survey.source_partly
@@ -76,8 +74,7 @@ class DrainMirror(ProbeDeadline, ReadOnlyTargetAction):
                 if state.survey.source_partly and answered - served <= lost_s:
                     abort.wait(LOOK_S)
                     continue
-                fix = "Correct that, and resume the run." if CANNOT_USE in lost else "Fail over instead."
-                raise Unreachable(f"{self.flow.source} does not serve", lost, fix)
+                raise Unreachable(f"{self.flow.source} does not serve", lost, _remedy(lost, "Fail over instead."))
             awaited = self._awaited(state, begun) if self.expect is Expected.SERVING and not gone else state.behind
             if not gone and (self.expect is Expected.SERVING or not state.behind) and self._all_there(state, awaited):
                 grown = sorted({p.topic for p in state.behind} - {p.topic for p in awaited})
@@ -201,3 +198,8 @@ def _end(state: ObservedFlow, late: bool, deadline_s: float) -> str:
     if state.in_memory == 0:
         return "nothing more can arrive: a worker reports it"
     return "nothing more can arrive: no worker answers, and the target has stopped growing"
+
+
+def _remedy(why: str, otherwise: str) -> str:
+    """What to do about a cluster that gives no answer because of `why`; `otherwise` where it does not refuse this host."""
+    return "Correct that, and resume the run." if CANNOT_USE in why else otherwise

@@ -58,7 +58,7 @@ def test_of_worker_sees_by_what_it_fetches(
 
 
 def test_of_worker_that_is_refused_says_nothing_of_the_source() -> None:
-    """A password that was changed makes no cluster dead, whoever is refused."""
+    """A password that was changed makes no cluster dead: not for this host, and not for a worker."""
     detail, remedy = no_answer(fault(Fault.WRONG_CREDENTIALS, "h:1", mechanism="PLAIN", detail="wrong password"))
     refused = replace(event("SourceUnreachable"), detail=detail, remedy=remedy)
     for others in ((), (event("SourceUnreachable"),)):

@@ -143,12 +143,12 @@ def mirrored_stream(number: int) -> PartitionStream:
     return stream
 
 
-async def test_leader_that_does_not_answer_keeps_no_partition_of_others_from_being_compared_and_read(
-    fetcher: Fetcher, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def as_mirrored(fetcher: Fetcher, monkeypatch: pytest.MonkeyPatch, *, silent: int | None = None) -> list[int]:
+    """All logs are as they were mirrored, and broker `silent` does not answer. Returns which are compared."""
+
     async def connection(node: int, purpose: str) -> Connection:
-        if node == 1:
-            raise Unreachable("node 1 can't be reached", "it was refused", "Check that this broker runs.")
+        if node == silent:
+            raise Unreachable(f"node {node} can't be reached", "it was refused", "Check that this broker runs.")
         return cast(Connection, opened)
 
     async def found(source: object, target: object, questions: list[Question]) -> list[int]:
@@ -159,6 +159,13 @@ async def test_leader_that_does_not_answer_keeps_no_partition_of_others_from_bei
     fetcher.source = cast(Any, SimpleNamespace(connection=connection))
     fetcher.context = cast(Any, SimpleNamespace(target=None))
     monkeypatch.setattr(fetching, "went_back", found)
+    return compared
+
+
+async def test_leader_that_does_not_answer_keeps_no_partition_of_others_from_being_compared_and_read(
+    fetcher: Fetcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared = as_mirrored(fetcher, monkeypatch, silent=1)
     by_node = {1: [mirrored_stream(0)], 2: [mirrored_stream(1)]}
     assert await fetcher._same_history(by_node) == by_node
     assert compared == [1]
@@ -170,18 +177,7 @@ async def test_partition_is_compared_and_read_once_what_was_read_of_it_before_is
     fetcher: Fetcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else the last mirrored record is older than the last one that was read, and more would follow what is to be parked."""
-
-    async def connection(node: int, purpose: str) -> Connection:
-        return cast(Connection, opened)
-
-    async def found(source: object, target: object, questions: list[Question]) -> list[int]:
-        compared.extend(question.source.partition for question in questions)
-        return [AS_MIRRORED] * len(questions)
-
-    opened, compared = object(), list[int]()
-    fetcher.source = cast(Any, SimpleNamespace(connection=connection))
-    fetcher.context = cast(Any, SimpleNamespace(target=None))
-    monkeypatch.setattr(fetching, "went_back", found)
+    compared = as_mirrored(fetcher, monkeypatch)
     monkeypatch.setattr(fetching, "REPLICA_POLL_S", 0.01)
     busy, idle = mirrored_stream(0), mirrored_stream(1)
     busy.unacked.append(cast(Any, None))
