@@ -60,7 +60,7 @@ def check(evidence: CheckInput) -> CheckReport:
 
     findings = [
         _whole(evidence),
-        _lost(lost, len(acked), can_compare, evidence),
+        _lost(lost, len(acked), len(remote_ids - acked.keys()), can_compare, evidence),
         decide("what is lost is the unmirrored tail", can_compare, in_tail,
                  f"{len(lost):,} lost, {'none' if in_tail else 'some'} with mirrored records after it"),
         decide("no record is there twice", evidence.mirrored is not None, not duplicated,
@@ -100,13 +100,18 @@ def check(evidence: CheckInput) -> CheckReport:
     )
 
 
-def _lost(lost: Sequence[LostRecord], acked: int, known: bool, evidence: CheckInput) -> Check:
-    """What the name claims is what the count and the objective leave: none, at most so many, or without a limit."""
+def _lost(lost: Sequence[LostRecord], acked: int, unacked: int, known: bool, evidence: CheckInput) -> Check:
+    """What the name claims is what the count and the objective leave: none, at most so many, or without a limit.
+
+    `unacked`: records that were mirrored although their acknowledgement did not arrive, so that the counts add up.
+    """
     allowed = evidence.rpo_records_allowed
     counted = (
         f"{len(lost):,} of {acked:,} records that {evidence.source} acknowledged are not in {evidence.remote_topic} "
         f"on {evidence.target}"
     )
+    if unacked:
+        counted += f"; {unacked:,} that are there were not acknowledged"
     if not lost or allowed == 0:
         return decide("no acknowledged record is lost", known, not lost, f"{counted}{first_of(lost)}")
     if allowed is None:

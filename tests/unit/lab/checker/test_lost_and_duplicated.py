@@ -172,6 +172,18 @@ def test_check_lost_records_name_verdict_and_figure_agree(
     assert not [f for f in report.findings if f.name == LOST and f.verdict is not Verdict.FAIL]
 
 
+def test_check_counts_of_acknowledged_lost_and_mirrored_records_add_up() -> None:
+    """A cluster that is killed has records whose producers got no answer, and they may be mirrored."""
+    doubt = replace(PRODUCED[2], status=IN_DOUBT, partition=-1, offset=-1, acked_ms=-1)
+    report = check(replace(CLEAN, produced=(*PRODUCED[:2], doubt, *PRODUCED[3:]), mirrored=without(5)))
+    assert (report.produced, report.mirrored, report.lost_count) == (5, 5, 1)
+    about = next(each for each in report.findings if "1 of 5" in each.evidence)
+    said = (
+        "1 of 5 records that LEFT acknowledged are not in LEFT.flights on RIGHT; 1 that are there were not acknowledged"
+    )
+    assert about.evidence.startswith(said)
+
+
 @pytest.mark.parametrize("allowed", [0, 500, None])
 def test_check_no_lost_record_passes_as_such_whatever_the_objective(allowed: int | None) -> None:
     about = finding(check(replace(CLEAN, rpo_records_allowed=allowed)), LOST)
