@@ -1,8 +1,9 @@
-"""A proxy before one broker that can answer Metadata with REBOOTSTRAP_REQUIRED (129, KIP-1102), as brokers themselves never do.
+"""A proxy before one broker that can answer Metadata itself: with REBOOTSTRAP_REQUIRED (129, KIP-1102), as brokers themselves
+never do, or with topics and no broker, as one does that was just started or is fenced.
 
-Rules: every frame passes unchanged until `required` is set. From then on a Metadata request of version 13 or later, the first
-with an error of the whole answer, is answered here; what passes of earlier versions has no field for it. Which version each
-client asked with is kept.
+Rules: every frame passes unchanged until `required` or `brokerless` is set. From then on a Metadata request of version 13 or
+later, the first with an error of the whole answer, is answered here; what passes of earlier versions has no field for it. Which
+version each client asked with is kept.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field
 METADATA = 3
 FIRST_VERSION = 13  # MetadataResponse.json: "Version 13 supports top-level error code in the response"
 REBOOTSTRAP_REQUIRED = 129
+LEADER_NOT_AVAILABLE = 5
 
 
 @dataclass
@@ -28,6 +30,8 @@ class Asked:
     versions: dict[str, int] = field(default_factory=dict)
     answered: dict[str, int] = field(default_factory=dict)  # how often with error 129
     port: int = 0
+    brokerless: tuple[str, ...] = ()  # topics of an answer that names no broker
+    given: dict[str, int] = field(default_factory=dict)  # how often, by client ID
 
 
 def header_of(frame: bytes) -> tuple[int, int, int, str]:
@@ -48,9 +52,22 @@ def refusal(correlation: int) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
+def without_brokers(correlation: int, topics: tuple[str, ...]) -> bytes:
+    """A MetadataResponse, version 13, without brokers, and with topics of no leader; its length before it."""
+    body = struct.pack(">ib", correlation, 0) + struct.pack(">i", 0)  # no tagged fields, throttle_time_ms
+    body += b"\x01" + b"\x04any" + struct.pack(">i", -1)  # no brokers, cluster_id, controller_id
+    body += bytes([len(topics) + 1])
+    for topic in topics:
+        name = topic.encode()
+        body += struct.pack(">h", LEADER_NOT_AVAILABLE) + bytes([len(name) + 1]) + name + bytes(16)
+        body += b"\x00\x01" + struct.pack(">i", -(2**31)) + b"\x00"  # not internal, no partitions, no rights
+    body += struct.pack(">h", 0) + b"\x00"
+    return struct.pack(">i", len(body)) + body
+
+
 @contextmanager
-def rebootstrap_proxy(broker_port: int) -> Iterator[Asked]:
-    """It listens on `port` of 127.0.0.1 until the end."""
+def rebootstrap_proxy(broker_port: int, port: int = 0) -> Iterator[Asked]:
+    """It listens on `port` of 127.0.0.1 until the end, or on a free one."""
     asked, started = Asked(), threading.Event()
     ending: list[Callable[[], object]] = []
 
@@ -58,7 +75,7 @@ def rebootstrap_proxy(broker_port: int) -> Iterator[Asked]:
         ended, loop = asyncio.Event(), asyncio.get_running_loop()
         ending.append(lambda: loop.call_soon_threadsafe(ended.set))
         connect = functools.partial(_connection, broker_port=broker_port, asked=asked)
-        server = await asyncio.start_server(connect, "127.0.0.1", 0)
+        server = await asyncio.start_server(connect, "127.0.0.1", port)
         asked.port = server.sockets[0].getsockname()[1]
         started.set()
         await ended.wait()
@@ -93,6 +110,10 @@ async def _connection(
                 if asked.required and version >= FIRST_VERSION:
                     asked.answered[client] = asked.answered.get(client, 0) + 1
                     writer.write(refusal(correlation))
+                    continue
+                if asked.brokerless and version >= FIRST_VERSION:
+                    asked.given[client] = asked.given.get(client, 0) + 1
+                    writer.write(without_brokers(correlation, asked.brokerless))
                     continue
             to_broker.write(length + frame)
             await to_broker.drain()

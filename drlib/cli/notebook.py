@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Final
@@ -31,14 +30,14 @@ def notebook(
     ] = False,
 ) -> None:
     """Start JupyterLab on 127.0.0.1 with notebooks/00_start_here.ipynb open. Ctrl-C ends it; a lab keeps running."""
-    from drlib.runs.signals import handled
+    from drlib.runs.signals import SignalSafeEvent, handled
     from drlib.ui.jupyterlab import JupyterLab, find_project
 
     require("notebooks", "drlib notebook")
     if copy:
         copy_shipped(Path.cwd())
     project = find_project(Path.cwd())
-    stop = threading.Event()
+    stop = SignalSafeEvent()
     with (
         handled(lambda *_: stop.set()),
         JupyterLab(project, port=port, browser=browser, arguments=arguments or ()) as it,

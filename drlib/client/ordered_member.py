@@ -9,6 +9,7 @@ Rules:
 - A batch counts when its commit is acknowledged. A refused commit rewinds to the start of the batch; a commit
   without an answer is UNKNOWN, and the owner of the batch decides.
 - A batch polled before a rebalance is not committed after it: its partitions belong to another member, or are read again.
+- A client that has lost all brokers for good is an error of `poll` and `commit`: a new member is to take its place.
 - The range assignor gives partition p of both topics to the same member; members must all be of this class.
 Not for: translating positions (they are committed before this starts) or for choosing the cluster; applications use
 `drlib.client.ordered_consumer`.
@@ -27,6 +28,7 @@ import confluent_kafka as ck
 from drlib.client.read_plan import ReadPlan, held
 from drlib.closing import Closing
 from drlib.kafka.admin.descriptions import Isolation, Record
+from drlib.kafka.broker_states import BrokerStates
 from drlib.model import TopicPartition
 
 _ASK_AGAIN_S: Final = 0.5  # how often the offset of a remote partition that another member owns is requested
@@ -95,6 +97,7 @@ class OrderedMember(Closing):
         self._generation = 0
         self._closed = False
         self._commits: list[tuple[ck.KafkaError | None, dict[TopicPartition, int]]] = []
+        self._brokers = BrokerStates(connection)
         self._consumer: Any = ck.Consumer(
             {
                 "session.timeout.ms": 10_000,
@@ -105,6 +108,7 @@ class OrderedMember(Closing):
                 "queued.min.messages": max(1000, 4 * max_batch),
                 "log_level": 2,
                 **connection,
+                **self._brokers.settings,
                 "group.id": group,
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
@@ -157,7 +161,7 @@ class OrderedMember(Closing):
     def poll(self) -> Batch | None:
         """The records of about `poll_s`: at most `max_batch`, and those received during the last commit.
 
-        Raises `KafkaException` for an error that is not transient.
+        Raises `KafkaException` for an error that is not transient, and where this client is of no use any more.
         """
         received = self._receive(self._max_batch, self._poll_s)
         # only now: a rebalance during the poll drops the stash, and its records are read again
@@ -248,6 +252,8 @@ class OrderedMember(Closing):
                 ck.KafkaError.GROUP_AUTHORIZATION_FAILED,
             ):
                 raise ck.KafkaException(error)
+        if self._brokers.stranded():
+            raise ck.KafkaException(ck.KafkaError(ck.KafkaError._ALL_BROKERS_DOWN, "this client has lost all brokers"))
         return messages
 
     def _advance(self, partition: TopicPartition, position: int) -> None:

@@ -7,7 +7,7 @@ no pointer is a doubt, too, and holds up no pointer of another record: the clust
 - A thread ends with `close()` only. Whatever fails in it is in `doubt()` until the topic was read to its end again, and it
 begins again after a pause that grows.
 - A consumer has the secrets and certificates of when it was made, for good: one that is not answered is replaced when they were
-renewed, and a login that is refused is in `doubt()` as what it is.
+renewed, and where it has lost all brokers for good; a login that is refused is in `doubt()` as what it is.
 - Only the pointers of this application and of all of them are kept, whatever else is written to the topic.
 Not for: reading it once (`drlib.client.pointer_topic.read_pointer`).
 """
@@ -29,6 +29,7 @@ from drlib.errors import DrlibError, explain
 from drlib.kafka.admin import connect
 from drlib.kafka.admin.connect import QUIET, librdkafka
 from drlib.kafka.admin.errors import as_drlib_error, code_of
+from drlib.kafka.broker_states import BrokerStates
 from drlib.kafka.security.cluster_settings import ClusterSettings
 
 _CHECK_EVERY_S: Final = 2.0
@@ -126,10 +127,12 @@ class PointerTopicWatcher:
 
     def _consume_with(self, settings: ClusterSettings) -> None:
         security = settings.connection()
+        configuration = librdkafka(settings)
+        brokers = BrokerStates(configuration)
         consumer: Any = Consumer(
             {
                 "reconnect.backoff.max.ms": 1000,
-                **librdkafka(settings),
+                **configuration,
                 "group.id": "drlib-active",  # never joined, nothing committed
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
@@ -137,6 +140,7 @@ class PointerTopicWatcher:
                 "isolation.level": "read_committed",
                 "topic.metadata.refresh.interval.ms": 2000,  # for a topic that is created later
                 "log_level": 0,
+                **brokers.settings,
             },
             logger=QUIET,
         )
@@ -147,7 +151,7 @@ class PointerTopicWatcher:
                 if time.monotonic() - checked > _CHECK_EVERY_S:
                     if not self._check(consumer, settings):
                         connect.check_login(settings, _CHECK_S)
-                        if settings.connection() != security:
+                        if settings.connection() != security or brokers.stranded():
                             return
                     checked = time.monotonic()
                 if (message := consumer.poll(_POLL_S)) is not None:

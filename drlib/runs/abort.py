@@ -7,7 +7,6 @@ raised into the middle of I/O: steps wait with `wait`, which ends at once when a
 import getpass
 import os
 import signal
-import threading
 import time
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Final
 
 from drlib.errors import Aborted
 from drlib.files import read_stored, remove_stored, stored_descriptor, write_first
-from drlib.runs.signals import handled
+from drlib.runs.signals import SignalSafeEvent, handled
 
 ABORT_FILE: Final = "abort"
 _MOST_BYTES: Final = 4096
@@ -36,7 +35,7 @@ class Abort:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / ABORT_FILE
-        self._event = threading.Event()
+        self._event = SignalSafeEvent()
 
     @property
     def requested(self) -> bool:

@@ -15,6 +15,7 @@ from drlib.config.settings import load_client_file
 from drlib.decoding import Undecodable, address, integer, json_value, yaml_documents
 from drlib.drill.witness import login, service
 from drlib.errors import DrlibError, UsageError
+from drlib.kafka import broker_states
 from drlib.kafka.java_formats import jaas, jks, properties
 from drlib.kafka.protocol import recode
 from drlib.kafka.protocol.batch import CorruptBatch
@@ -54,6 +55,12 @@ TARGETS: Final[tuple[Target, ...]] = (
     Target("drlib.decoding:yaml_documents", text(yaml_documents), ((samples.YAML_TEXT,),), _BAD),
     Target("drlib.decoding:integer", integer, ((b"123",), (b"-7",)), _BAD),
     Target("drlib.decoding:address", text(address), ((b"host:9092",), (b"[::1]:1",)), _BAD),
+    Target(
+        "drlib.kafka.broker_states:addresses",
+        text(lambda servers: tuple(broker_states.addresses(servers))),
+        ((b"host:9092,PLAINTEXT://[::1]:1",),),
+        (),
+    ),
     # -- Kafka's protocol
     Target("drlib.kafka.protocol.recode:records", recode.records, samples.BATCHES, (CorruptBatch,)),
     Target("drlib.kafka.protocol.batch:control_type", protocol.control_type, samples.CONTROL_BATCHES, (CorruptBatch,)),

@@ -6,7 +6,6 @@ says every change of an answer.
 
 import signal
 import ssl
-import threading
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -15,6 +14,7 @@ import typer
 from drlib.errors import DrlibError, UsageError
 from drlib.files import read_given_bytes
 from drlib.outgoing.terminal import show
+from drlib.runs.signals import SIGNALS, SignalSafeEvent
 
 _LOOK_S: Final = 0.2
 _MOST_PEM: Final = 1 << 20
@@ -49,8 +49,8 @@ def witness(
 
     settings = load_mirror_settings(file)
     clusters, tls = tuple(settings.clusters.values()), _tls(certificate, key)
-    ended = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    ended = SignalSafeEvent()
+    for number in SIGNALS:
         signal.signal(number, lambda _number, _frame: ended.set())
     serving = Witness(at, clusters, ask, token=token_to_serve(settings), tls=tls)
     said: dict[str, str] = {}

@@ -61,6 +61,7 @@ from drlib.kafka.admin.descriptions import (
 from drlib.kafka.admin.errors import (
     COORDINATOR_MOVES,
     LEADER_MOVES,
+    NO_ANSWER,
     ClusterRefused,
     GroupNotEmpty,
     as_drlib_error,
@@ -114,11 +115,22 @@ class Cluster:
         self._end = float("inf")
         self._together = together
         self._configuration: dict[str, object] = {}
-        self._handles: list[Any] = []  # one; it is also that of copies, which would otherwise keep it beyond its end
+        # The last one is used; they are also those of copies, which would otherwise keep them beyond their end.
+        self._handles: list[Any] = []
+        self._unanswered: list[None] = []  # not empty after a call without an answer
 
     @property
     def _admin(self) -> Any:
-        return self._handles[0]
+        """The handle for the next call: another one after a call without an answer, as a handle may have lost all brokers for
+        good (`drlib.kafka.broker_states`). The former one stays, for a call of another thread that waits for it."""
+        if self._unanswered:
+            self._unanswered.clear()
+            self._open()
+            del self._handles[:-2]
+        return self._handles[-1]
+
+    def _open(self) -> None:
+        self._handles.append(AdminClient({**self._configuration, **_WITHOUT_SPIN}, logger=QUIET))
 
     @property
     def _timeout_s(self) -> float:
@@ -136,7 +148,7 @@ class Cluster:
             self._end = time.monotonic() + self._each_s
         connect.check_login(self.settings, self._timeout_s)
         self._configuration = {**connect.librdkafka(self.settings), "log_level": 0, "error_cb": _ignore}
-        self._handles.append(AdminClient({**self._configuration, **_WITHOUT_SPIN}, logger=QUIET))
+        self._open()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -529,6 +541,7 @@ class Cluster:
         try:
             return list(self._admin.list_topics(timeout=self._timeout_s).topics)
         except KafkaException as error:
+            self._heed(error)
             raise as_drlib_error(error, self.settings, doing) from error
 
     def _offsets(
@@ -612,7 +625,15 @@ class Cluster:
 
     def _result(self, future: Future[Any]) -> Any:
         # librdkafka keeps the deadline; the margin only guards against a future that is never completed.
-        return future.result(self._timeout_s + 5)
+        try:
+            return future.result(self._timeout_s + 5)
+        except (KafkaException, TimeoutError) as error:
+            self._heed(error)
+            raise
+
+    def _heed(self, error: Exception) -> None:
+        if not self._unanswered and (isinstance(error, TimeoutError) or code_of(error) in NO_ANSWER):
+            self._unanswered.append(None)
 
     def _not_empty(self, group: str, state: str) -> GroupNotEmpty:
         return GroupNotEmpty(

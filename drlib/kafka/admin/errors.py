@@ -18,7 +18,7 @@ EXPLAIN_S: Final = 1.0  # the most time to find out why a call failed
 AGAIN_S: Final = 2.0
 """For so long that is not asked once more: where no group is answered, thousands of calls fail at once."""
 
-_NO_ANSWER: Final = frozenset(
+NO_ANSWER: Final = frozenset(
     {
         KafkaError._ALL_BROKERS_DOWN,
         KafkaError._AUTHENTICATION,
@@ -104,7 +104,7 @@ def as_drlib_error(error: BaseException, cluster: ClusterSettings, doing: str) -
             "Correct the call; nothing was sent to the cluster.",
             code="LOCAL",
         )
-    if inner.code() in _NO_ANSWER:
+    if inner.code() in NO_ANSWER:
         return unreachable(cluster, doing, inner.str().rstrip("."))
     if inner.code() in COORDINATOR_MOVES:
         return Unreachable(

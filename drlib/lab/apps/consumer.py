@@ -167,6 +167,8 @@ class ConsumerRun:
         try:
             if self._doubt is not None and self._doubt.cluster != pointer.active:
                 self._settle(consumer, pointer, self._doubt, remote)
+            elif self._doubt is not None:
+                self._settle_here(consumer, self._doubt)
             self._read(consumer, pointer)
         finally:
             consumer.close(1.0)
@@ -189,7 +191,11 @@ class ConsumerRun:
                 batch, stuck = readable(batch)
             last_record_s = time.monotonic()
             sent_ms = now_ms()
-            outcome = consumer.commit(batch, deadline_s=3600.0, waiting=lambda: self._awaits_answer(pointer))
+            try:
+                outcome = consumer.commit(batch, deadline_s=3600.0, waiting=lambda: self._awaits_answer(pointer))
+            except KafkaException:  # it may be committed: the next member finds out
+                self._in_doubt(pointer, batch, sent_ms)
+                raise
             match outcome:
                 case CommitOutcome.ACKED:
                     pace.count(len(batch.records))
@@ -198,10 +204,13 @@ class ConsumerRun:
                     if stuck is not None:
                         self._stop_at(consumer, pointer, stuck)
                 case CommitOutcome.UNKNOWN:
-                    self._history.append_all(self._commits(pointer.active, batch.positions, CommitStatus.UNKNOWN))
-                    self._doubt = Doubt(pointer.active, batch.records, sent_ms)
+                    self._in_doubt(pointer, batch, sent_ms)
                 case CommitOutcome.REFUSED:
                     pass  # it will be delivered again, here or to another member
+
+    def _in_doubt(self, pointer: Pointer, batch: Batch, sent_ms: int) -> None:
+        self._history.append_all(self._commits(pointer.active, batch.positions, CommitStatus.UNKNOWN))
+        self._doubt = Doubt(pointer.active, batch.records, sent_ms)
 
     def _stop_at(self, consumer: OrderedMember, pointer: Pointer, record: Record) -> None:
         """Stay in the group and process nothing while the record is next."""
@@ -247,6 +256,16 @@ class ConsumerRun:
             again = {record.partition for record in doubt.records if record_id(record) not in done}
             ends = {r.partition: r.offset + 1 for r in processed if r.partition not in again}
             self._processed(doubt.cluster, processed, ends, CommitStatus.RESOLVED, doubt.sent_ms)
+        self._doubt = None
+
+    def _settle_here(self, consumer: OrderedMember, doubt: Doubt) -> None:
+        """Resolve it on its own cluster, after another client of this application had to be made: it counts as processed if the
+        group is exactly where the commit would have put it; else it is delivered again, here or to another member."""
+        ends: dict[TopicPartition, int] = {}
+        for record in doubt.records:
+            ends[record.partition] = record.offset + 1
+        if ends and consumer.committed(ends) == ends:
+            self._processed(doubt.cluster, doubt.records, ends, CommitStatus.RESOLVED, doubt.sent_ms)
         self._doubt = None
 
     def _processed(

@@ -24,6 +24,7 @@ from drlib.errors import DrlibError, UsageError
 from drlib.files import read_stored, write_whole
 from drlib.formats import one_line
 from drlib.outgoing.terminal import show
+from drlib.runs.signals import SIGNALS, SignalSafeEvent
 
 STATUS_EVERY_S = 0.2
 
@@ -81,10 +82,10 @@ class Stop:
     """Set by SIGTERM or SIGINT; waiting on it is a sleep that a signal ends."""
 
     def __init__(self) -> None:
-        self._event = threading.Event()
+        self._event = SignalSafeEvent()
 
     def install(self) -> None:
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in SIGNALS:
             signal.signal(number, lambda *_: self._event.set())
 
     def set(self) -> None:

@@ -31,9 +31,11 @@ from drlib.lab.processes import ProcessRegistry, wait_until
 from drlib.outgoing.environment import child_environment
 
 HOST: Final = "127.0.0.1"
+_METADATA_LOG: Final = "__cluster_metadata-0"
 _FOREVER_MS: Final = str(2**31 - 1)
 _JVM: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 _ONE: Final = ("-Xms256m", "-Xmx512m")
+_RESTART_SESSION_MS: Final = 3000  # after SIGKILL a broker can register only when its former session has expired
 _OF_SEVERAL: Final = ("-Xms128m", "-Xmx384m")  # two clusters of three brokers share a machine with applications
 
 
@@ -119,8 +121,8 @@ def server_properties(spec: BrokerSpec, extra: Mapping[str, str]) -> dict[str, s
         "share.coordinator.state.topic.replication.factor": factor,
         "share.coordinator.state.topic.min.isr": minimum,
         "group.initial.rebalance.delay.ms": "0",
-        # After SIGKILL a broker can register only when its former session has expired.
-        "broker.session.timeout.ms": "3000",
+        # Of one broker alone it is Kafka's own: fenced, it names no broker (`drlib.kafka.broker_states`).
+        "broker.session.timeout.ms": "9000" if spec.cluster_size == 1 else str(_RESTART_SESSION_MS),
         "broker.heartbeat.interval.ms": "500",
         "group.min.session.timeout.ms": "1000",  # a drill should not wait 6 s for a killed consumer
         # The mirror's fence is a producer epoch: a lab that was paused for days must still know it.
@@ -209,6 +211,8 @@ class Broker:
             "kafka.Kafka",
             str(directory / "server.properties"),
         ]
+        if self.spec.cluster_size == 1 and (directory / "data" / _METADATA_LOG).exists():  # it has run before
+            argv += ["--override", f"broker.session.timeout.ms={_RESTART_SESSION_MS}"]
         self._registry.start(
             self.name, argv, log=self.log, cwd=directory, die_with_parent=self._die_with_parent, foreign=True
         )

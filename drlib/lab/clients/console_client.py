@@ -27,6 +27,7 @@ from drlib.clock import now_ms
 from drlib.lab.checker.history import NO_OFFSET, Consumed, Produced, ProducedStatus
 from drlib.lab.checker.history_files import HistoryWriter
 from drlib.outgoing.environment import child_environment
+from drlib.runs.signals import SIGNALS, SignalSafeEvent
 
 KEYS: Final = 7
 _TOOLS: Final = "org.apache.kafka.tools"
@@ -67,7 +68,7 @@ def printed(line: str) -> Printed | None:
 
 def feed(
     tool: subprocess.Popen[str],
-    ended: threading.Event,
+    ended: SignalSafeEvent,
     name: str,
     alias: str,
     topic: str,
@@ -105,7 +106,7 @@ def follow(tool: subprocess.Popen[str], name: str, alias: str, topic: str, histo
 
 def main() -> None:
     role, name, alias, servers, topics, path, per_s, first, config, *java = sys.argv[1:]
-    ended = threading.Event()
+    ended = SignalSafeEvent()
     ending: list[threading.Timer] = []
     names = topics.split(",")
     with (
@@ -126,7 +127,7 @@ def main() -> None:
                 ending.append(threading.Timer(_END_S, tool.kill))  # it waits half a minute for a cluster that is gone
                 ending[-1].start()
 
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in SIGNALS:
             signal.signal(number, end)
         if role == "produce":
             feed(tool, ended, name, alias, names[0], float(per_s), int(first), history)

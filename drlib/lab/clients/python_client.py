@@ -36,6 +36,7 @@ from drlib.lab.checker.history import NO_OFFSET, CommitStatus, Committed, Consum
 from drlib.lab.checker.history_files import HistoryWriter
 from drlib.outgoing.environment import child_environment
 from drlib.outgoing.terminal import show
+from drlib.runs.signals import SIGNALS, SignalSafeEvent
 
 KEYS: Final = 7
 MOST_WAITING: Final = 500  # records without an answer
@@ -52,7 +53,7 @@ class Progress:
     began: float = field(default_factory=time.monotonic)
     at: float | None = None
     number: int = 0
-    ended: threading.Event = field(default_factory=threading.Event)
+    ended: SignalSafeEvent = field(default_factory=SignalSafeEvent)
     again: bool = False
 
     def made(self) -> None:
@@ -362,7 +363,7 @@ def main() -> None:
     parser.add_argument("--restart-after", type=float, default=0.0, metavar="S")
     o = parser.parse_args()
     progress = Progress(number=o.first)
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in SIGNALS:
         signal.signal(number, lambda *_: progress.end())
     found = {} if o.config is None else read(o.config).effective()
     keys = {key: entry.value for key, entry in found.items() if "config.providers" not in key}

@@ -3,16 +3,18 @@
 Rules: bytes by `drlib.mirror.mm2.records`, everything to partition 0, no tombstones. These records only inform: a lost one
 is superseded by the next, so an ordinary idempotent producer suffices, and a source that is down delays its offset syncs
 without delaying anything else. Of a group that commits nothing more there is no next: who wrote a checkpoint is called when it
-was lost. Secrets and certificates that were renewed are used once records are not answered. An idempotent producer ends for
-good when a log loses its last batches (unclean election): then it is replaced, and the caller gets a `WriterFailed`. A topic
-that refuses these records is an event; a cluster that does not answer is reported elsewhere.
+was lost. Secrets and certificates that were renewed are used once records are not answered, and a producer that has lost all
+brokers is replaced (`drlib.kafka.broker_states`). An idempotent producer ends for good when a log loses its last batches
+(unclean election): then it is replaced, and the caller gets a `WriterFailed`. A topic that refuses these records is an event; a
+cluster that does not answer is reported elsewhere.
 """
 
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -22,6 +24,7 @@ from drlib import clock
 from drlib.config.flow_settings import FlowSettings
 from drlib.errors import DrlibError
 from drlib.kafka.admin.connect import QUIET, librdkafka
+from drlib.kafka.broker_states import BrokerStates
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.mm2.records import Checkpoint, Heartbeat, OffsetSync
 from drlib.mirror.status.worker_status import EventLog
@@ -50,7 +53,8 @@ _ANSWERS_MISSING = frozenset(  # no broker refused the record
 
 
 MESSAGE_TIMEOUT_MS: Final = 30_000
-RENEW_S: Final = 10.0  # between two looks at secrets while records are not answered
+RENEW_S: Final = 10.0  # between two looks at secrets and brokers while records are not answered
+_STRANDED_S: Final = 60.0  # that a producer has had to find a broker before another one takes its place
 Lost = Callable[[], object]
 
 
@@ -196,7 +200,13 @@ class _RestartingProducer:
     def __init__(self, cluster: ClusterSettings, client_id: str) -> None:
         self._cluster, self._client_id = cluster, client_id
         self._security = cluster.connection()
-        self._producer = _producer(cluster, client_id)
+        self._make()
+
+    def _make(self) -> None:
+        configuration = librdkafka(self._cluster)
+        brokers = BrokerStates(configuration)
+        self._producer = _producer({**configuration, "client.id": self._client_id, **brokers.settings})
+        self._brokers, self._made = brokers, time.monotonic()
 
     def produce(
         self,
@@ -239,34 +249,38 @@ class _RestartingProducer:
                 self._producer.purge()
 
     def renew(self) -> None:
-        """Replace the producer if secrets or certificates are others by now."""
+        """Replace the producer if secrets or certificates are others by now, or if it has had no broker for long."""
         with contextlib.suppress(DrlibError):  # they may be written just now
             found = self._cluster.connection()
-            if found != self._security:
-                producer = _producer(self._cluster, self._client_id)
-                self._drop()
-                self._producer, self._security = producer, found
-
-    def _drop(self) -> None:
-        """Drop what was not sent; who wrote it is called by the poll."""
-        with contextlib.suppress(KafkaException):
-            self._producer.purge()
-            self._producer.poll(0)
+            lost = self._brokers.none_for_long and time.monotonic() - self._made > _STRANDED_S
+            if found != self._security or lost:
+                former = [self._producer]
+                self._make()
+                self._security = found
+                _drop(former[0])
+                # Its end may wait for a broker that it has lost, and the event loop for it.
+                threading.Thread(target=former.clear, daemon=True).start()
 
     def _replace_after(self, error: KafkaException) -> None:
         """Raises `WriterFailed` after a fatal error, when another producer has taken this one's place."""
         if not error.args[0].fatal():
             return
-        self._drop()
-        self._producer = _producer(self._cluster, self._client_id)
+        _drop(self._producer)
+        self._make()
         raise WriterFailed(self._cluster.alias, error) from error
 
 
-def _producer(cluster: ClusterSettings, client_id: str) -> Producer:
+def _drop(producer: Producer) -> None:
+    """Drop what was not sent; who wrote it is called by the poll."""
+    with contextlib.suppress(KafkaException):
+        producer.purge()
+        producer.poll(0)
+
+
+def _producer(configuration: Mapping[str, object]) -> Producer:
     return Producer(
         {
-            **librdkafka(cluster),
-            "client.id": client_id,
+            **configuration,
             "enable.idempotence": True,
             "linger.ms": 5,
             "queue.buffering.max.messages": 100_000,

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
+from deadline import crowding
 from fix_engine import wait_for
 from testbed_bootstrap import Process
 
@@ -160,6 +161,7 @@ async def test_bootstrap_address_holds_thousands_of_answered_connections_and_giv
     left: str, right: str, tmp_path: Path
 ) -> None:
     address = await asyncio.to_thread(Address, tmp_path, left, right)
+    connections = Connections(address.server)
     try:
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         assert address.says.endswith(f"4,000 connections within {hard:,} open files")
@@ -175,7 +177,7 @@ async def test_bootstrap_address_holds_thousands_of_answered_connections_and_giv
                 await connections.add(CONNECTIONS)
             opened_s = time.monotonic() - since
             assert address.files() >= files + 2 * CONNECTIONS
-            assert connections.again < CONNECTIONS / 100
+            assert connections.again < CONNECTIONS / 100 * crowding()
             assert address.metric("connections") == CONNECTIONS
             grown = (address.rss() - before) / CONNECTIONS
             brokers, prompt_s = await asyncio.to_thread(clusters_seen, address.server)
@@ -200,6 +202,6 @@ async def test_bootstrap_address_holds_thousands_of_answered_connections_and_giv
         assert await asyncio.to_thread(address.child.wait, 20) == 0
         print(f"ended in {time.monotonic() - since:.1f} s with {CONNECTIONS} connections open")
         assert time.monotonic() - since < END_S
-        connections.close()
     finally:
+        connections.close()
         address.stop()

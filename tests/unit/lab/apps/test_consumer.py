@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
+from typing import Self
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from drlib.client import pointer_file
 from drlib.client.ordered_member import Batch, CommitOutcome
@@ -16,7 +19,7 @@ from drlib.lab.apps import consumer
 from drlib.lab.apps.consumer import ConsumerRun, processed_in_doubt, readable
 from drlib.lab.apps.process import Stop
 from drlib.lab.apps.specs import ConsumerSpec
-from drlib.lab.checker.history import Mirrored
+from drlib.lab.checker.history import CommitStatus, Mirrored
 from drlib.lab.checker.history_files import HistoryWriter, read_history
 from drlib.model import TopicPartition
 
@@ -111,6 +114,51 @@ class OneBatch:
 
     def close(self, timeout_s: float = 5.0) -> bool:
         return True
+
+
+class TwoClients:
+    """The first member has lost all brokers when it commits; where the group is then, the second one is told."""
+
+    generation = 1
+
+    def __init__(self, committed: int, stop: Stop) -> None:
+        self._committed, self._stop, self._made = committed, stop, 0
+
+    def made(self, *_: object, **__: object) -> Self:
+        self._made += 1
+        return self
+
+    def poll(self) -> Batch | None:
+        if self._made > 1:
+            self._stop.set()
+            return None
+        return Batch((record("a", 0, 7), record("b", 0, 8)), {local(0): 7}, {local(0): 9}, self.generation)
+
+    def commit(self, batch: Batch, **_: object) -> CommitOutcome:
+        raise KafkaException(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+
+    def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, self._committed)
+
+    def close(self, timeout_s: float = 5.0) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("committed", "processed"), [(9, [7, 8]), (7, []), (12, [])])
+def test_consumer_that_lost_all_brokers_in_a_commit_finds_out_whether_it_was_applied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, committed: int, processed: list[int]
+) -> None:
+    """Where it was not, or another member has gone on meanwhile, the records are that one's, or come again."""
+    stop, history = Stop(), tmp_path / "history"
+    monkeypatch.setattr(consumer, "OrderedMember", TwoClients(committed, stop).made)
+    pointer_file.write_atomic(tmp_path / "pointer", Pointer(1, "paris", "127.0.0.1:9092"))
+    spec = ConsumerSpec(str(tmp_path / "pointer"), str(history), "g")
+    with HistoryWriter(history) as writer:
+        ConsumerRun(spec, stop, writer).run()
+    found = read_history(history)
+    assert [row.offset for row in found.consumed] == processed
+    resolved = [CommitStatus.RESOLVED] if processed else []
+    assert [row.status for row in found.committed] == [CommitStatus.UNKNOWN, *resolved]
 
 
 @pytest.mark.parametrize(("rebalanced", "expected_ms"), [(False, 1900), (True, 1000)])
