@@ -4,8 +4,9 @@ It drops each broker that a Metadata answer does not name. An answer that names 
 cluster whose controllers have fenced all of them for a moment, leaves it without any, and it does not always begin with
 bootstrap.servers again, whatever `metadata.recovery.rebootstrap.trigger.ms` is (librdkafka issue 5301; seen with 2.16). Such a
 client is silent until it is replaced, and reports nothing.
-Rules: its own statistics say whether it is connected to a broker. It is stranded when the last `_REPORTS` of them, half a
-minute, had none although an address of bootstrap.servers accepts connections; where none does, a new client would find no more.
+Rules: its own statistics say whether it is connected to a broker. It is stranded when those of the last half a minute had none
+although an address of bootstrap.servers accepts connections; where none does, a new client would find no more. An application
+that has statistics for itself gets them as before.
 Not for: why a cluster does not answer.
 """
 
@@ -17,8 +18,10 @@ from typing import Final
 from drlib import decoding
 from drlib.decoding import Undecodable
 
-_EVERY_MS: Final = 5000
-_REPORTS: Final = 6
+_EVERY_MS: Final = 5000  # where the application wants none
+_LOST_MS: Final = 30_000
+_LEAST: Final = 2  # reports
+_STATISTICS: Final = "statistics.interval.ms"
 _CONNECT_S: Final = 1.0
 _CONNECTED: Final = '"state":"UP"'  # of a broker; the states of others are written in small letters
 
@@ -28,19 +31,23 @@ class BrokerStates:
 
     def __init__(self, configuration: Mapping[str, object]) -> None:
         self._servers = str(configuration.get("bootstrap.servers", ""))
+        self._every_ms = decoding.integer_or(0, str(configuration.get(_STATISTICS, ""))) or _EVERY_MS
+        self._reader = configuration.get("stats_cb")
         self._without = 0  # reports in a row
 
     @property
     def settings(self) -> Mapping[str, object]:
-        return {"statistics.interval.ms": _EVERY_MS, "stats_cb": self.reported}
+        return {_STATISTICS: self._every_ms, "stats_cb": self.reported}
 
     def reported(self, statistics: str) -> None:
         self._without = 0 if _CONNECTED in statistics else self._without + 1
+        if callable(self._reader):
+            self._reader(statistics)
 
     @property
     def none_for_long(self) -> bool:
         """Without any for half a minute, whether or not the cluster can be reached."""
-        return self._without >= _REPORTS
+        return self._without >= max(_LEAST, _LOST_MS // self._every_ms)
 
     def stranded(self) -> bool:
         """True once in half a minute, when the client is to be replaced. Blocks for a connection where there is no broker."""

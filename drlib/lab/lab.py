@@ -45,6 +45,7 @@ ONE_BROKER: Final[Mapping[str, str]] = MappingProxyType(replication_factors(1))
 STATE_NAME: Final = "state.json"
 PROXY: Final = "proxy"  # its name among the processes
 _PROXY_STATE: Final = "proxy.json"
+_LOG: Final = ".log"
 _MARK: Final = ".drlib-lab"  # marks the lab's own folder, which `down` may remove
 
 
@@ -221,15 +222,18 @@ class Lab:
             raise
         return self
 
-    def down(self, *, keep: bool = False, deadline_s: float = 10.0) -> None:
-        """Stop every registered process and, without `keep`, remove the folder. Safe to repeat."""
+    def down(self, *, keep: bool = False, keep_logs: bool = False, deadline_s: float = 10.0) -> None:
+        """Stop every registered process and, without `keep`, remove the folder, or all of it but its logs. Safe to repeat."""
         if not keep:  # all others end while brokers and links work; what brokers would save at their own end is removed
             last = {PROXY, *(broker.name for cluster in self._clusters.values() for broker in cluster.brokers)}
             others = [record.name for record in self.registry.records() if record.name not in last]
             self.registry.stop(*others, deadline_s=min(deadline_s, 5.0))
         self.registry.stop_all(deadline_s=deadline_s if keep else 0.0)
         if not keep and (self.root / _MARK).exists():
-            shutil.rmtree(self.root, ignore_errors=True)
+            if keep_logs:
+                _remove_all_but_logs(self.root)
+            else:
+                shutil.rmtree(self.root, ignore_errors=True)
             self._clusters = {}
         self._on_event("the lab is down")
 
@@ -309,6 +313,12 @@ class Lab:
         """
         vault = self._vault()
         return None if vault is None else vault.client_file(user or vault.application)
+
+    @property
+    def only_logs(self) -> bool:
+        """Is what `down(keep_logs=True)` leaves all that there is?"""
+        found = [name for _, _, files in os.walk(self.root) for name in files]
+        return bool(found) and all(name.endswith(_LOG) for name in found)
 
     def status(self) -> tuple[ProcessStatus, ...]:
         """Every registered process of the lab, including dead ones."""
@@ -405,6 +415,17 @@ def mirror_properties(source: str, target: str, bootstraps: Mapping[str, str], *
         "sync.group.offsets.enabled": "false",  # a drill translates positions itself, at its own moment
         "drlib.lanes": "2",
     }
+
+
+def _remove_all_but_logs(root: Path) -> None:
+    for folder, folders, files in os.walk(root, topdown=False):
+        for name in files:
+            if not name.endswith(_LOG):
+                with suppress(OSError):
+                    os.unlink(Path(folder, name))
+        for name in folders:
+            with suppress(OSError):  # one with logs is not empty
+                os.rmdir(Path(folder, name))
 
 
 def _links(specs: Mapping[str, tuple[BrokerSpec, ...]]) -> dict[str, int]:

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 RUN: Final = "drlib run"  # a run executes a notebook
 NOWHERE: Final = ClusterTarget()
 NOTHING: Final = Granted()
+_LOGS_KEPT: Final = 3  # labs of runs that failed
 # What may stop a run that is continued later: also a lease that was lost, and a cluster that is silent or refuses a login.
 RESUMABLE: Final = tuple(error.exit_code for error in (ApprovalMissing, Deviated, Aborted, LeaseHeld, Unreachable))
 
@@ -303,7 +304,7 @@ def _in_lab(
     _end_left_behind(root.parent)
     shape = wanted.shape
     security = MODES[SCRAM] if shape.secured else None
-    stage = progress.stage
+    stage, failed = progress.stage, False
     lab = Lab(root, aliases, brokers=shape.brokers, security=security, on_event=stage)
     with _signals_interrupt():
         try:
@@ -320,6 +321,7 @@ def _in_lab(
                 stage("starting a mirror and applications")
                 start_practice(lab, flow)
             result = ready(ClusterTarget(lab_dir=root, lab_ends=True))
+            failed = bool(result.error)  # which may say: see the logs
         except KeyboardInterrupt:
             progress.fail()
             raise Aborted(
@@ -328,7 +330,7 @@ def _in_lab(
         finally:
             with _signals_ignored():
                 stage("stopping the lab")
-                _end(lab)
+                _end(lab, keep_logs=failed)
                 progress.complete()
     if drills.unfinished(result.folder):  # its applications ran, and wrote, until the lab was stopped
         folders.seal(result.folder)
@@ -342,21 +344,29 @@ def _of_any_clusters(runbook: Runbook, arguments: Mapping[str, Value]) -> Flow |
 
 
 def _end_left_behind(place: Path) -> None:
-    """End what runs that were killed have left: their clusters died with them, their applications and mirrors did not.
+    """End what runs that were killed have left: their clusters died with them, their applications and mirrors did not. Of the
+    logs of labs whose runs failed, those of the last `_LOGS_KEPT` stay.
 
     Only where it runs on this machine and the run does not: a folder may be shared with others, and have what cannot be read.
     """
+    logs: list[tuple[float, Path]] = []
     for root in place.glob(".lab-*-*"):
         number, lab = root.name.split("-")[1], Lab(root)
         with suppress(DrlibError, OSError):
-            if not Path("/proc", number).exists() and any(left.alive for left in lab.status()):
+            if Path("/proc", number).exists():
+                continue
+            if any(left.alive for left in lab.status()):
                 _end(lab)
+            elif lab.only_logs:
+                logs.append((root.stat().st_mtime, root))
+    for _, root in sorted(logs)[:-_LOGS_KEPT]:
+        shutil.rmtree(root, ignore_errors=True)
 
 
-def _end(lab: Lab) -> None:
+def _end(lab: Lab, *, keep_logs: bool = False) -> None:
     """Stop everything and remove the folder; kept while a process lives, as the folder is how it is found."""
     try:
-        lab.down()
+        lab.down(keep_logs=keep_logs)
     except (DrlibError, OSError) as error:  # TimeoutError among them: a process outlived SIGKILL
         print_error(str(error))
     if alive := [f"{process.name} (pid {process.pid})" for process in lab.status() if process.alive]:
@@ -364,6 +374,8 @@ def _end(lab: Lab) -> None:
             f"{', '.join(alive)} could not be stopped: the lab's folder {lab.root} is kept. "
             f"Stop what is left with: drlib lab down --dir {shlex.quote(str(lab.root))}"
         )
+        return
+    if keep_logs:
         return
     shutil.rmtree(lab.root, ignore_errors=True)  # ours alone; a lab that never came up leaves it behind
 

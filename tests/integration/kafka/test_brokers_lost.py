@@ -78,7 +78,7 @@ def no_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("kafka.admin.connect", "client.pointer_watch", "mirror.mm2.writer"):
         monkeypatch.setattr(f"drlib.{module}.librdkafka", made)
     monkeypatch.setattr(broker_states, "_EVERY_MS", 500, raising=False)
-    monkeypatch.setattr(broker_states, "_REPORTS", 4, raising=False)
+    monkeypatch.setattr(broker_states, "_LOST_MS", 2000, raising=False)
 
 
 def new_topic(site: Site) -> str:

@@ -51,6 +51,20 @@ def test_client_of_a_cluster_that_accepts_no_connection_is_not_stranded(address:
 
 
 @pytest.mark.parametrize(
+    ("interval", "every", "enough"), [("", 5000, 6), (0, 5000, 6), ("1000", 1000, 30), (60_000, 60_000, 2)]
+)
+def test_application_that_reads_statistics_gets_them_as_before(interval: object, every: int, enough: int) -> None:
+    read: list[str] = []
+    states = BrokerStates({"statistics.interval.ms": interval, "stats_cb": read.append})
+    assert states.settings["statistics.interval.ms"] == every
+    for _ in range(enough):
+        assert not states.none_for_long
+        states.reported(DOWN)
+    assert states.none_for_long
+    assert read == [DOWN] * enough
+
+
+@pytest.mark.parametrize(
     ("servers", "found"),
     [
         ("a:9092", [("a", 9092)]),

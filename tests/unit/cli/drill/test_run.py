@@ -112,6 +112,27 @@ def test_lab_folder_is_removed_when_every_process_has_stopped(tmp_path: Path) ->
     assert lab.status() == ()
 
 
+def test_lab_of_a_run_that_failed_leaves_its_logs_and_the_next_runs_remove_the_oldest(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    labs = [Lab(tmp_path / f".lab-{ended.pid}-ab1{number}") for number in range(5)]
+    for number, lab in enumerate(labs):
+        (lab.root / "LEFT-1" / "data").mkdir(parents=True)
+        (lab.root / ".drlib-lab").write_text("")
+        (lab.root / "LEFT-1" / "data" / "0.index").write_text("")
+        (lab.root / "LEFT-1" / "broker.log").write_text("why")
+        running._end(lab, keep_logs=True)
+        left = [str(path.relative_to(lab.root)) for path in sorted(lab.root.rglob("*"))]
+        assert left == ["LEFT-1", "LEFT-1/broker.log"]
+        os.utime(lab.root, (number, number))
+    other = tmp_path / ".lab-1-mine"
+    other.mkdir()
+    (other / "notes").write_text("mine")
+    running._end_left_behind(tmp_path)
+    assert [lab.root.exists() for lab in labs] == [False, False, True, True, True]
+    assert other.exists()
+
+
 def test_lab_folder_is_kept_while_a_process_lives(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
