@@ -418,6 +418,8 @@ def mirror_properties(source: str, target: str, bootstraps: Mapping[str, str], *
 
 
 def _remove_all_but_logs(root: Path) -> None:
+    for data in root.glob("*/data"):  # Kafka's segments have the same ending
+        shutil.rmtree(data, ignore_errors=True)
     for folder, folders, files in os.walk(root, topdown=False):
         for name in files:
             if not name.endswith(_LOG):

@@ -321,7 +321,7 @@ def _in_lab(
                 stage("starting a mirror and applications")
                 start_practice(lab, flow)
             result = ready(ClusterTarget(lab_dir=root, lab_ends=True))
-            failed = bool(result.error)  # which may say: see the logs
+            failed = bool(result.error) and result.exit_code != Aborted.exit_code  # the error may say: see the logs
         except KeyboardInterrupt:
             progress.fail()
             raise Aborted(

@@ -119,7 +119,8 @@ def test_lab_of_a_run_that_failed_leaves_its_logs_and_the_next_runs_remove_the_o
     for number, lab in enumerate(labs):
         (lab.root / "LEFT-1" / "data").mkdir(parents=True)
         (lab.root / ".drlib-lab").write_text("")
-        (lab.root / "LEFT-1" / "data" / "0.index").write_text("")
+        (lab.root / "users.properties").write_text("")
+        (lab.root / "LEFT-1" / "data" / "00000000000000000000.log").write_text("a segment of Kafka's")
         (lab.root / "LEFT-1" / "broker.log").write_text("why")
         running._end(lab, keep_logs=True)
         left = [str(path.relative_to(lab.root)) for path in sorted(lab.root.rglob("*"))]
