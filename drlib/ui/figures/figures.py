@@ -2,9 +2,13 @@
 
 Rules: lines and bars carry their own labels instead of a legend; times are UTC; axes say their unit; colours are
 Okabe-Ito's, and no meaning rests on colour alone. What was not measured is said in the picture, never drawn as 0.
+Where there is pandas it is imported before any figure is made: plotly uses what `sys.modules` has, also a module that another
+thread, Spark's, is only beginning to import, and fails then.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
+from importlib import import_module
 from typing import Final, NamedTuple
 
 import plotly.graph_objects as go
@@ -13,6 +17,9 @@ from drlib import formats
 from drlib.runs.scorecard import Mark, PartitionOffsets, Scorecard
 from drlib.ui import words
 from drlib.ui.layout import rows, spread
+
+with suppress(ImportError):
+    import_module("pandas")
 
 ORANGE, SKY, GREEN, BLUE = "#E69F00", "#56B4E9", "#009E73", "#0072B2"
 VERMILLION, PURPLE, YELLOW, INK, GRID = "#D55E00", "#CC79A7", "#F0E442", "#1f2933", "#e3e8ee"

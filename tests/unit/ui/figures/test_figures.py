@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 
 import plotly.graph_objects as go
 import pytest
@@ -154,3 +156,34 @@ def test_label_text_is_dark_enough_whatever_it_names(colour: str) -> None:
     (note,) = figure.layout.annotations
     assert 1.05 / (luminance(note.font.color) + 0.05) >= 4.5
     assert (square(colour) in note.text) is (colour not in (INK, SOFT))
+
+
+WHILE_PANDAS_IS_IMPORTED = """
+import importlib.machinery, sys, threading, time
+
+began = threading.Event()
+run = importlib.machinery.SourceFileLoader.exec_module
+
+def slowly(loader, module):
+    if module.__name__ == "pandas":
+        began.set()
+        time.sleep(1)
+    run(loader, module)
+
+importlib.machinery.SourceFileLoader.exec_module = slowly
+importing = threading.Thread(target=__import__, args=("pandas",))
+importing.start()
+assert began.wait(30)
+from drlib.ui.figures import figures
+figure = figures.blank("any", height=100)
+figure.add_bar(x=[1, 2], y=[3, 4])
+print(len(figure.to_json()) > 0)
+importing.join()
+"""
+
+
+def test_figure_is_made_while_another_thread_imports_pandas() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WHILE_PANDAS_IS_IMPORTED], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
