@@ -22,7 +22,7 @@ from drlib.lab.lab import Lab
 from drlib.model import Flow
 
 FLOW = Flow("LEFT", "RIGHT")
-HONOUR = frozenset({"java", "console", "librdkafka"})  # as docs/clients.md has it
+HONOUR = frozenset({"java", "console", "librdkafka", "streams"})  # as docs/clients.md has it
 STOP = frozenset({"franz-go"})  # its producer stays; its consumer gets no metadata any more, and stops
 STAY_S = 20.0  # the others: several times what those that leave take
 
