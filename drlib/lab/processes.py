@@ -241,13 +241,15 @@ def _spawn(
             env=environment,
             cwd=cwd,
             start_new_session=True,
-            preexec_fn=_bind_to(os.getpid()) if die_with_parent else None,  # noqa: PLW1509  # two system calls, no Python locks
+            preexec_fn=bind_to(os.getpid()) if die_with_parent else None,  # noqa: PLW1509  # two system calls, no Python locks
         )
     finally:
         os.close(descriptor)
 
 
-def _bind_to(parent: int) -> Callable[[], None]:
+def bind_to(parent: int) -> Callable[[], None]:
+    """For `preexec_fn` of a child that the kernel is to end with the thread of `parent` that forks it."""
+
     def bind() -> None:
         _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL)  # not SIGTERM, which a paused process would not handle
         if os.getppid() != parent:  # the parent ended before the line above took effect

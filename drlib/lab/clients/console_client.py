@@ -12,6 +12,7 @@ command of the Java launcher with its options and class path.
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -19,6 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -26,6 +28,7 @@ from typing import Final
 from drlib.clock import now_ms
 from drlib.lab.checker.history import NO_OFFSET, Consumed, Produced, ProducedStatus
 from drlib.lab.checker.history_files import HistoryWriter
+from drlib.lab.processes import bind_to
 from drlib.outgoing.environment import child_environment
 from drlib.runs.signals import SIGNALS, SignalSafeEvent
 
@@ -76,19 +79,21 @@ def feed(
     number: int,
     history: HistoryWriter,
 ) -> None:
-    """Give it records until `ended`, the first one with `number`."""
+    """Give it records until `ended`, the first one with `number`. Blocks while the tool takes none."""
     assert tool.stdin is not None
-    while not ended.wait(1 / per_s) and tool.poll() is None:
-        row = Produced(
-            f"{name}-{number}", f"{name}-k{number % KEYS}", number // KEYS, alias, topic, -1, NO_OFFSET,
-            now_ms(), NO_OFFSET, ProducedStatus.IN_DOUBT,
-        )  # fmt: skip
-        tool.stdin.write(f"id:{row.id},n:{row.n}\t{row.key}\t{row.id}\n")
-        tool.stdin.flush()
-        history.append(row)
-        history.tick()
-        number += 1
-    tool.stdin.close()  # the tool sends what it has, and ends
+    with suppress(BrokenPipeError):  # it was ended while it took none
+        while not ended.wait(1 / per_s) and tool.poll() is None:
+            row = Produced(
+                f"{name}-{number}", f"{name}-k{number % KEYS}", number // KEYS, alias, topic, -1, NO_OFFSET,
+                now_ms(), NO_OFFSET, ProducedStatus.IN_DOUBT,
+            )  # fmt: skip
+            tool.stdin.write(f"id:{row.id},n:{row.n}\t{row.key}\t{row.id}\n")
+            tool.stdin.flush()
+            history.append(row)
+            history.tick()
+            number += 1
+    with suppress(BrokenPipeError):
+        tool.stdin.close()  # the tool sends what it has, and ends
 
 
 def follow(tool: subprocess.Popen[str], name: str, alias: str, topic: str, history: HistoryWriter) -> None:
@@ -114,16 +119,18 @@ def main() -> None:
         subprocess.Popen(
             command(java, role, name, servers, names, config),
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            stdout=subprocess.PIPE if role == "consume" else subprocess.DEVNULL,
             text=True,
             env=child_environment(),
+            preexec_fn=bind_to(os.getpid()),  # noqa: PLW1509  # two system calls, no Python locks
         ) as tool,
     ):
 
         def end(*_: object) -> None:
             ended.set()
-            if role == "consume" and not ending:
-                tool.send_signal(signal.SIGTERM)
+            if not ending:
+                if role == "consume":
+                    tool.send_signal(signal.SIGTERM)
                 ending.append(threading.Timer(_END_S, tool.kill))  # it waits half a minute for a cluster that is gone
                 ending[-1].start()
 
@@ -137,8 +144,8 @@ def main() -> None:
             tool.kill()
         else:
             follow(tool, name, alias, names[0] if len(names) == 1 else "", history)
-            for timer in ending:
-                timer.cancel()
+        for timer in ending:
+            timer.cancel()
 
 
 if __name__ == "__main__":
