@@ -18,6 +18,8 @@ from drlib.lab.lab import Lab
 LabFactory = Callable[..., Lab]
 # Records of any date stay. By default a broker deletes, 30 s after its start and every five minutes, what is older than a week.
 KEEP = {"log.retention.ms": "-1"}
+# Of 400 connections opened at once, the default of 50 drops those that a busy broker has not accepted yet.
+MANY_AT_ONCE = {"socket.listen.backlog.size": "1000"}
 
 
 def pytest_report_header() -> str:
@@ -27,7 +29,7 @@ def pytest_report_header() -> str:
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """LEFT and RIGHT, up. Shared by the whole session: use `fresh_topic`, leave brokers and links healthy."""
-    with Lab(tmp_path_factory.mktemp("lab"), extra=KEEP) as shared:
+    with Lab(tmp_path_factory.mktemp("lab"), extra=KEEP | MANY_AT_ONCE) as shared:
         yield shared
 
 

@@ -66,8 +66,8 @@ def without_brokers(correlation: int, topics: tuple[str, ...]) -> bytes:
 
 
 @contextmanager
-def rebootstrap_proxy(broker_port: int, port: int = 0) -> Iterator[Asked]:
-    """It listens on `port` of 127.0.0.1 until the end, or on a free one."""
+def rebootstrap_proxy(broker_port: int) -> Iterator[Asked]:
+    """It listens on `port` of 127.0.0.1 until the end."""
     asked, started = Asked(), threading.Event()
     ending: list[Callable[[], object]] = []
 
@@ -75,7 +75,7 @@ def rebootstrap_proxy(broker_port: int, port: int = 0) -> Iterator[Asked]:
         ended, loop = asyncio.Event(), asyncio.get_running_loop()
         ending.append(lambda: loop.call_soon_threadsafe(ended.set))
         connect = functools.partial(_connection, broker_port=broker_port, asked=asked)
-        server = await asyncio.start_server(connect, "127.0.0.1", port)
+        server = await asyncio.start_server(connect, "127.0.0.1", 0)
         asked.port = server.sockets[0].getsockname()[1]
         started.set()
         await ended.wait()

@@ -31,7 +31,7 @@ class BrokerStates:
 
     def __init__(self, configuration: Mapping[str, object]) -> None:
         self._servers = str(configuration.get("bootstrap.servers", ""))
-        self._every_ms = decoding.integer_or(0, str(configuration.get(_STATISTICS, ""))) or _EVERY_MS
+        self._every_ms = decoding.integer_or(_EVERY_MS, str(configuration.get(_STATISTICS, "")), least=1)
         self._reader = configuration.get("stats_cb")
         self._without = 0  # reports in a row
 

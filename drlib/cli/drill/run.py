@@ -375,9 +375,8 @@ def _end(lab: Lab, *, keep_logs: bool = False) -> None:
             f"Stop what is left with: drlib lab down --dir {shlex.quote(str(lab.root))}"
         )
         return
-    if keep_logs:
-        return
-    shutil.rmtree(lab.root, ignore_errors=True)  # ours alone; a lab that never came up leaves it behind
+    if not keep_logs:
+        shutil.rmtree(lab.root, ignore_errors=True)  # ours alone; a lab that never came up leaves it behind
 
 
 def _signals_interrupt() -> AbstractContextManager[None]:

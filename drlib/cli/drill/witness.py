@@ -4,8 +4,8 @@ Rules: it only connects, and serves `/witness` at one address until SIGTERM or S
 says every change of an answer.
 """
 
-import signal
 import ssl
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -14,7 +14,7 @@ import typer
 from drlib.errors import DrlibError, UsageError
 from drlib.files import read_given_bytes
 from drlib.outgoing.terminal import show
-from drlib.runs.signals import SIGNALS, SignalSafeEvent
+from drlib.runs.signals import SignalSafeEvent, handled
 
 _LOOK_S: Final = 0.2
 _MOST_PEM: Final = 1 << 20
@@ -50,11 +50,9 @@ def witness(
     settings = load_mirror_settings(file)
     clusters, tls = tuple(settings.clusters.values()), _tls(certificate, key)
     ended = SignalSafeEvent()
-    for number in SIGNALS:
-        signal.signal(number, lambda _number, _frame: ended.set())
     serving = Witness(at, clusters, ask, token=token_to_serve(settings), tls=tls)
     said: dict[str, str] = {}
-    try:
+    with handled(lambda *_: ended.set()), closing(serving):
         show(f"says what it sees of {', '.join(each.alias for each in clusters)} at {serving.address}")
         while not ended.wait(_LOOK_S):
             if isinstance(serving.failure, DrlibError):
@@ -65,8 +63,6 @@ def witness(
                 if said.get(alias) != line:
                     said[alias] = line
                     show(line)
-    finally:
-        serving.close()
 
 
 def _tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:

@@ -11,6 +11,7 @@ Longer than most modules: one handle has every blocking call.
 import asyncio
 import contextlib
 import copy
+import threading
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -117,13 +118,13 @@ class Cluster:
         self._configuration: dict[str, object] = {}
         # The last one is used; they are also those of copies, which would otherwise keep them beyond their end.
         self._handles: list[Any] = []
-        self._unanswered: list[None] = []  # not empty after a call without an answer
+        self._unanswered = threading.Event()  # was a call of the last handle without an answer?
 
     @property
     def _admin(self) -> Any:
         """The handle for the next call: another one after a call without an answer, as a handle may have lost all brokers for
         good (`drlib.kafka.broker_states`). The former one stays, for a call of another thread that waits for it."""
-        if self._unanswered:
+        if self._unanswered.is_set():
             self._unanswered.clear()
             self._open()
             del self._handles[:-2]
@@ -632,8 +633,8 @@ class Cluster:
             raise
 
     def _heed(self, error: Exception) -> None:
-        if not self._unanswered and (isinstance(error, TimeoutError) or code_of(error) in NO_ANSWER):
-            self._unanswered.append(None)
+        if isinstance(error, TimeoutError) or code_of(error) in NO_ANSWER:
+            self._unanswered.set()
 
     def _not_empty(self, group: str, state: str) -> GroupNotEmpty:
         return GroupNotEmpty(

@@ -48,10 +48,11 @@ _BATCH_S = 0.25  # collect a batch this long: applications commit a few times a 
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """A batch polled at `cluster` with an unanswered commit, first sent at `sent_ms`."""
+    """A batch polled at `cluster` with an unanswered commit of `positions`, first sent at `sent_ms`."""
 
     cluster: str
     records: tuple[Record, ...]
+    positions: Mapping[TopicPartition, int]
     sent_ms: int
 
 
@@ -210,7 +211,7 @@ class ConsumerRun:
 
     def _in_doubt(self, pointer: Pointer, batch: Batch, sent_ms: int) -> None:
         self._history.append_all(self._commits(pointer.active, batch.positions, CommitStatus.UNKNOWN))
-        self._doubt = Doubt(pointer.active, batch.records, sent_ms)
+        self._doubt = Doubt(pointer.active, batch.records, batch.positions, sent_ms)
 
     def _stop_at(self, consumer: OrderedMember, pointer: Pointer, record: Record) -> None:
         """Stay in the group and process nothing while the record is next."""
@@ -261,11 +262,8 @@ class ConsumerRun:
     def _settle_here(self, consumer: OrderedMember, doubt: Doubt) -> None:
         """Resolve it on its own cluster, after another client of this application had to be made: it counts as processed if the
         group is exactly where the commit would have put it; else it is delivered again, here or to another member."""
-        ends: dict[TopicPartition, int] = {}
-        for record in doubt.records:
-            ends[record.partition] = record.offset + 1
-        if ends and consumer.committed(ends) == ends:
-            self._processed(doubt.cluster, doubt.records, ends, CommitStatus.RESOLVED, doubt.sent_ms)
+        if consumer.committed(doubt.positions.keys()) == doubt.positions:
+            self._processed(doubt.cluster, doubt.records, doubt.positions, CommitStatus.RESOLVED, doubt.sent_ms)
         self._doubt = None
 
     def _processed(

@@ -78,24 +78,15 @@ def read_status(path: Path) -> AppStatus | None:
         ) from None
 
 
-class Stop:
+class Stop(SignalSafeEvent):
     """Set by SIGTERM or SIGINT; waiting on it is a sleep that a signal ends."""
-
-    def __init__(self) -> None:
-        self._event = SignalSafeEvent()
 
     def install(self) -> None:
         for number in SIGNALS:
-            signal.signal(number, lambda *_: self._event.set())
-
-    def set(self) -> None:
-        self._event.set()
+            signal.signal(number, lambda *_: self.set())
 
     def __call__(self) -> bool:
-        return self._event.is_set()
-
-    def wait(self, seconds: float) -> bool:
-        return self._event.wait(max(0.0, seconds))
+        return self.is_set()
 
 
 def abandon(close: Callable[[], object], seconds: float) -> bool:

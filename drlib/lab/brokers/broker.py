@@ -35,8 +35,8 @@ _METADATA_LOG: Final = "__cluster_metadata-0"
 _FOREVER_MS: Final = str(2**31 - 1)
 _JVM: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 _ONE: Final = ("-Xms256m", "-Xmx512m")
-_RESTART_SESSION_MS: Final = 3000  # after SIGKILL a broker can register only when its former session has expired
 _OF_SEVERAL: Final = ("-Xms128m", "-Xmx384m")  # two clusters of three brokers share a machine with applications
+_RESTART_SESSION_MS: Final = 3000  # after SIGKILL a broker can register only when its former session has expired
 
 
 @dataclass(frozen=True, slots=True)

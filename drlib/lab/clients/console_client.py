@@ -18,7 +18,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -138,14 +137,10 @@ def main() -> None:
             signal.signal(number, end)
         if role == "produce":
             feed(tool, ended, name, alias, names[0], float(per_s), int(first), history)
-            until = time.monotonic() + _END_S
-            while tool.poll() is None and time.monotonic() < until:
-                time.sleep(0.05)
-            tool.kill()
         else:
             follow(tool, name, alias, names[0] if len(names) == 1 else "", history)
-        for timer in ending:
-            timer.cancel()
+    for timer in ending:
+        timer.cancel()
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from deadline import crowding
 from fix_engine import wait_for
 from testbed_bootstrap import Process
 
@@ -177,7 +176,7 @@ async def test_bootstrap_address_holds_thousands_of_answered_connections_and_giv
                 await connections.add(CONNECTIONS)
             opened_s = time.monotonic() - since
             assert address.files() >= files + 2 * CONNECTIONS
-            assert connections.again < CONNECTIONS / 100 * crowding()
+            assert connections.again < CONNECTIONS / 100
             assert address.metric("connections") == CONNECTIONS
             grown = (address.rss() - before) / CONNECTIONS
             brokers, prompt_s = await asyncio.to_thread(clusters_seen, address.server)

@@ -77,8 +77,8 @@ def no_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for module in ("kafka.admin.connect", "client.pointer_watch", "mirror.mm2.writer"):
         monkeypatch.setattr(f"drlib.{module}.librdkafka", made)
-    monkeypatch.setattr(broker_states, "_EVERY_MS", 500, raising=False)
-    monkeypatch.setattr(broker_states, "_LOST_MS", 2000, raising=False)
+    monkeypatch.setattr(broker_states, "_EVERY_MS", 500)
+    monkeypatch.setattr(broker_states, "_LOST_MS", 2000)
 
 
 def new_topic(site: Site) -> str:
@@ -151,7 +151,7 @@ def test_handle_that_lost_all_brokers_is_replaced_for_the_next_call(site: Site) 
 def test_heartbeats_are_written_again_after_all_brokers_were_lost(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "MESSAGE_TIMEOUT_MS", 1500)
     monkeypatch.setattr(writer, "RENEW_S", 0.5)
-    monkeypatch.setattr(writer, "_STRANDED_S", 1.0, raising=False)
+    monkeypatch.setattr(writer, "_STRANDED_S", 1.0)
     settings = FlowSettings(flow=Flow("LEFT", "LEFT"))
     topic = settings.policy.heartbeats_topic
     create_topic(site.direct, topic, 1)

@@ -117,12 +117,12 @@ class OneBatch:
 
 
 class TwoClients:
-    """The first member has lost all brokers when it commits; where the group is then, the second one is told."""
+    """The first member has lost all brokers when it commits `end`; the second one finds the group at `committed`."""
 
     generation = 1
 
-    def __init__(self, committed: int, stop: Stop) -> None:
-        self._committed, self._stop, self._made = committed, stop, 0
+    def __init__(self, end: int, committed: int, stop: Stop) -> None:
+        self._end, self._committed, self._stop, self._made = end, committed, stop, 0
 
     def made(self, *_: object, **__: object) -> Self:
         self._made += 1
@@ -132,7 +132,7 @@ class TwoClients:
         if self._made > 1:
             self._stop.set()
             return None
-        return Batch((record("a", 0, 7), record("b", 0, 8)), {local(0): 7}, {local(0): 9}, self.generation)
+        return Batch((record("a", 0, 7), record("b", 0, 8)), {local(0): 7}, {local(0): self._end}, self.generation)
 
     def commit(self, batch: Batch, **_: object) -> CommitOutcome:
         raise KafkaException(KafkaError(KafkaError._ALL_BROKERS_DOWN))
@@ -144,13 +144,16 @@ class TwoClients:
         return True
 
 
-@pytest.mark.parametrize(("committed", "processed"), [(9, [7, 8]), (7, []), (12, [])])
+@pytest.mark.parametrize(
+    ("end", "committed", "processed"),
+    [(9, 9, [7, 8]), (9, 7, []), (9, 12, []), (10, 10, [7, 8])],  # the last: a marker follows the records
+)
 def test_consumer_that_lost_all_brokers_in_a_commit_finds_out_whether_it_was_applied(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, committed: int, processed: list[int]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: int, committed: int, processed: list[int]
 ) -> None:
     """Where it was not, or another member has gone on meanwhile, the records are that one's, or come again."""
     stop, history = Stop(), tmp_path / "history"
-    monkeypatch.setattr(consumer, "OrderedMember", TwoClients(committed, stop).made)
+    monkeypatch.setattr(consumer, "OrderedMember", TwoClients(end, committed, stop).made)
     pointer_file.write_atomic(tmp_path / "pointer", Pointer(1, "paris", "127.0.0.1:9092"))
     spec = ConsumerSpec(str(tmp_path / "pointer"), str(history), "g")
     with HistoryWriter(history) as writer:
